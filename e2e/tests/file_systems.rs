@@ -6,10 +6,12 @@ use std::path::Path;
 
 use haul_e2e::*;
 use haul_lab::{Oddities, SlowFs};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 
 /// System calls by the table's names.
-const CALLS: [(&str, &[i64]); 20] = [
+const CALLS: [(&str, &[i64]); 24] = [
     ("fchmod", &[libc::SYS_fchmod]),
     ("fchown", &[libc::SYS_fchown, libc::SYS_fchownat]),
     ("utimensat", &[libc::SYS_utimensat]),
@@ -30,9 +32,20 @@ const CALLS: [(&str, &[i64]); 20] = [
     ("pwrite64", &[libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2]),
     ("symlinkat", &[libc::SYS_symlinkat]),
     ("mkdirat", &[libc::SYS_mkdirat]),
+    ("mknodat", &[libc::SYS_mknodat]),
+    ("openat O_TMPFILE", &[libc::SYS_openat]),
+    ("openat O_DIRECT", &[libc::SYS_openat]),
+    ("renameat2 RENAME_EXCHANGE", &[libc::SYS_renameat2]),
 ];
 
-const ANSWERS: [(&str, i32); 13] = [
+/// Flags of a call, with the number of their argument. Calls without them are not answered.
+const FLAGS: [(&str, (u8, u64)); 3] = [
+    ("O_TMPFILE", (2, libc::O_TMPFILE as u64)),
+    ("O_DIRECT", (2, libc::O_DIRECT as u64)),
+    ("RENAME_EXCHANGE", (4, libc::RENAME_EXCHANGE as u64)),
+];
+
+const ANSWERS: [(&str, i32); 14] = [
     ("EPERM", libc::EPERM),
     ("EACCES", libc::EACCES),
     ("EINVAL", libc::EINVAL),
@@ -46,28 +59,30 @@ const ANSWERS: [(&str, i32); 13] = [
     ("ESTALE", libc::ESTALE),
     ("EFBIG", libc::EFBIG),
     ("ENOLCK", libc::ENOLCK),
+    ("EISDIR", libc::EISDIR),
 ];
 
-/// One row for one answer: the outcomes of a copy without options and of one with `--archive`.
+/// One row for one answer, with the outcome of each command.
 struct Refusal {
     call: String,
     answer: String,
-    outcomes: [String; 2],
+    outcomes: Vec<String>,
 }
 
-fn refusals() -> Vec<Refusal> {
+/// The rows of the table with this heading.
+fn refusals(heading: &str) -> Vec<Refusal> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/file-systems.md");
     let page = fs::read_to_string(page).unwrap();
-    let (_, table) = page.split_once("| call | answers |").expect("the page has the table");
+    let (_, table) = page.split_once(heading).expect("the page has the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
     cells
         .flat_map(|cells| {
-            let [call, answers, plain, asked] = cells[..] else { panic!("{cells:?}") };
+            let [call, answers, outcomes @ ..] = &cells[..] else { panic!("{cells:?}") };
             let of = |answer: &str| Refusal {
-                call: call.to_owned(),
+                call: (*call).to_owned(),
                 answer: answer.to_owned(),
-                outcomes: [plain.to_owned(), asked.to_owned()],
+                outcomes: outcomes.iter().map(|outcome| (*outcome).to_owned()).collect(),
             };
             answers.split(' ').map(of).collect::<Vec<_>>()
         })
@@ -78,9 +93,25 @@ fn number<T: Copy>(table: &[(&str, T)], name: &str) -> T {
     table.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("unknown: {name}")).1
 }
 
-/// Runs `work` in a thread in which these calls, also of its children, have this answer.
-fn refusing<T: Send>(calls: &[i64], answer: i32, work: impl FnOnce() -> T + Send) -> T {
-    let rules: BTreeMap<i64, Vec<_>> = calls.iter().map(|call| (*call, Vec::new())).collect();
+/// Runs `work` in a thread in which this call, also of its children, has this answer.
+fn refusing<T: Send>(call: &str, answer: i32, work: impl FnOnce() -> T + Send) -> T {
+    let flags = call.split_once(' ').map(|(_, name)| number(&FLAGS, name));
+    let rules = || {
+        let rule = |(argument, flags)| {
+            let compared = SeccompCmpOp::MaskedEq(flags);
+            let mut conditions =
+                vec![SeccompCondition::new(argument, SeccompCmpArgLen::Qword, compared, flags).unwrap()];
+            if flags == libc::O_TMPFILE as u64 {
+                // The test's own temporary files are opened by path.
+                let by_path = u64::from(libc::AT_FDCWD.cast_unsigned());
+                let is_below = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, by_path);
+                conditions.push(is_below.unwrap());
+            }
+            SeccompRule::new(conditions).unwrap()
+        };
+        flags.map(rule).into_iter().collect::<Vec<_>>()
+    };
+    let rules: BTreeMap<i64, Vec<_>> = number(&CALLS, call).iter().map(|call| (*call, rules())).collect();
     let answer = SeccompAction::Errno(u32::try_from(answer).unwrap());
     let architecture = std::env::consts::ARCH.try_into().unwrap();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, answer, architecture).unwrap();
@@ -105,15 +136,15 @@ fn source(sandbox: &Sandbox) {
     ["s/small", "s/large", "s/dir/other"].iter().for_each(|name| set_mtime(&sandbox.path(name), 1_600_000_000, 0));
 }
 
-/// The deviation of one copy from its outcome in the table: `STATUS [all][: WORDS]`.
-fn deviation(sandbox: &Sandbox, refusal: &Refusal, options: &[&str], outcome: &str) -> Option<String> {
+/// The deviation of one command from its outcome in the table: `STATUS [all][: WORDS]`.
+fn deviation(sandbox: &Sandbox, refusal: &Refusal, command: &[&str], outcome: &str) -> Option<String> {
     let (first, words) = outcome.split_once(": ").unwrap_or((outcome, ""));
     let (status, all) = first.split_once(' ').unwrap_or((first, ""));
-    let target = format!("{}-{}-{}", refusal.call, refusal.answer, options.len());
-    let run = refusing(number(&CALLS, &refusal.call), number(&ANSWERS, &refusal.answer), || {
-        sandbox.haul(options).args(["s", &target]).run()
+    let [options @ .., source, target] = command else { panic!("{command:?}") };
+    let run = refusing(&refusal.call, number(&ANSWERS, &refusal.answer), || {
+        sandbox.haul(options).args([source, target]).run()
     });
-    let compared = compare(&sandbox.path("s"), &sandbox.path(&target));
+    let compared = compare(&sandbox.path(source), &sandbox.path(target));
     let is_silent = status != "0" || !words.is_empty() || run.stderr.lines().count() == 1;
     let is_right = run.status == status.parse().ok()
         && run.stderr.contains(words)
@@ -133,18 +164,41 @@ fn every_refusal_of_the_table_has_its_outcome() {
     }
     let sandbox = Sandbox::new();
     source(&sandbox);
-    let refusals = refusals();
-    assert!(refusals.len() > 80, "{} refusals", refusals.len());
-    let deviations: Vec<_> = refusals
-        .iter()
-        .flat_map(|refusal| {
-            let [plain, asked] = &refusal.outcomes;
-            [(&["-r"][..], plain), (&["-r", "--archive"], asked)]
-                .into_iter()
-                .filter_map(|(options, outcome)| deviation(&sandbox, refusal, options, outcome))
-                .collect::<Vec<_>>()
-        })
-        .collect();
+    let refusals = refusals("| call | answers | plain |");
+    assert!(refusals.len() > 90, "{} refusals", refusals.len());
+    let mut deviations = Vec::new();
+    for (number, refusal) in refusals.iter().enumerate() {
+        let io: &[&str] = if refusal.call.ends_with("O_DIRECT") { &["--unbuffered", "t"] } else { &[] };
+        for (options, outcome) in [&["-r"][..], &["-r", "--archive"]].into_iter().zip(&refusal.outcomes) {
+            let target = format!("{number}-{}", options.len());
+            deviations.extend(deviation(&sandbox, refusal, &[io, options, &["s", &target]].concat(), outcome));
+        }
+    }
+    assert!(deviations.is_empty(), "{}", deviations.join("\n\n"));
+}
+
+#[test]
+fn every_refusal_has_its_outcome_in_a_sync_that_replaces_other_kinds() {
+    let sandbox = Sandbox::new();
+    sandbox.file("s/directory/inner", "new");
+    sandbox.file("s/file", "new");
+    rustix::fs::mknodat(rustix::fs::CWD, sandbox.path("s/fifo"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let refusals = refusals("| call | answers | sync |");
+    assert!(refusals.len() > 10, "{} refusals", refusals.len());
+    let mut deviations = Vec::new();
+    for (number, refusal) in refusals.iter().enumerate() {
+        let target = format!("{number}");
+        sandbox.file(format!("{target}/directory"), "old");
+        sandbox.file(format!("{target}/file/inner"), "old");
+        let command = ["sync", "--delete", "--specials", "s/", &target];
+        deviations.extend(deviation(&sandbox, refusal, &command, &refusal.outcomes[0]));
+        if refusal.outcomes[0].starts_with('1') {
+            sandbox.haul(command).run().succeeds();
+            compare(&sandbox.path("s"), &sandbox.path(&target)).unwrap();
+        }
+        assert_eq!(listing(&sandbox.path(&target)), ["directory", "fifo", "file"], "nothing is left over");
+    }
     assert!(deviations.is_empty(), "{}", deviations.join("\n\n"));
 }
 
@@ -206,6 +260,18 @@ fn a_link_to_an_empty_path_fails_alone_and_by_name() {
         assert_eq!(listing(&sandbox.path(words[2])), ["file"]);
     }
     sandbox.haul(["-r", "--symlinks", "ignore", "odd/.", "without"]).run().succeeds();
+}
+
+#[test]
+fn a_name_that_is_listed_twice_is_copied_once() {
+    let sandbox = Sandbox::new();
+    let Some(_odd) = odd(&sandbox, Oddities { lists_twice: true, ..Oddities::default() }) else { return };
+    sandbox.file("odd/few/file", "x");
+    (0..600).for_each(|number| drop(sandbox.file(format!("odd/many/a longer name {number}"), "y")));
+    for words in [["-r", "odd/.", "plain"], ["sync", "odd/", "synced"]] {
+        sandbox.haul(words).run().succeeds().says(["601 files"]);
+        compare(&sandbox.path("odd"), &sandbox.path(words[2])).unwrap();
+    }
 }
 
 #[test]

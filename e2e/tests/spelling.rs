@@ -7,8 +7,14 @@ use haul_e2e::{Sandbox, listing};
 use haul_lab::{Oddities, SlowFs};
 
 /// Names that differ only in case are one.
-const FOLDING: Oddities =
-    Oddities { folds: true, owner: None, shown_mode: None, drops_single_times: false, empty_links: false };
+const FOLDING: Oddities = Oddities {
+    folds: true,
+    owner: None,
+    shown_mode: None,
+    drops_single_times: false,
+    empty_links: false,
+    lists_twice: false,
+};
 
 #[test]
 fn of_two_names_equal_at_the_target_one_fails_and_nothing_is_overwritten() {

@@ -169,9 +169,9 @@ impl MemoryFs {
         Ok(())
     }
 
-    /// The names from this position on, each with its id and kind.
-    pub fn list(&self, id: u64, from: usize) -> Result<impl Iterator<Item = (u64, FileType, &OsStr)>, Errno> {
-        let names = self.names(id)?.iter().skip(from);
+    /// The names, each with its id and kind.
+    pub fn list(&self, id: u64) -> Result<impl Iterator<Item = (u64, FileType, &OsStr)>, Errno> {
+        let names = self.names(id)?.iter();
         Ok(names.filter_map(|(name, id)| Some((*id, self.nodes.get(id)?.attr.kind, name.as_os_str()))))
     }
 

@@ -40,6 +40,8 @@ pub struct Oddities {
     pub empty_links: bool,
     /// Names that differ only in the case of ASCII letters are one.
     pub folds: bool,
+    /// Directories list each name twice: NFS while a directory changes.
+    pub lists_twice: bool,
 }
 
 /// A mounted file system; gone with this value, and all that is in it.

@@ -21,14 +21,27 @@ const REASONS: [(ChangeReasons, &str); 8] = [
     (ChangeReasons::LINK, "link"),
 ];
 
+/// Note for names that look like others of other characters, on lines where that matters.
+const COMBINING: &str = "combining characters";
+
 /// `replaced   run7/a.dat (size, time)`; directories end in a slash.
 pub fn words(path: &[u8], item: &ItemChange) -> String {
     let slash = if item.what == EntryKind::Directory { "/" } else { "" };
-    let because = match reasons(item).join(", ") {
+    let is_only_here = matches!(item.change, ChangeKind::Made | ChangeKind::Removed);
+    let note = Some(COMBINING).filter(|_| is_only_here && has_combining_characters(path));
+    let because = match reasons(item).into_iter().chain(note).collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => none,
         some => format!(" ({some})"),
     };
     format!("{:<11}{}{slash}{because}", change(item), escape(path))
+}
+
+/// Whether a path contains letters composed of several characters, as normalization form D writes `é`. They look like
+/// letters of one character, so a created and a deleted name may look alike.
+fn has_combining_characters(path: &[u8]) -> bool {
+    let is_combining =
+        |character| matches!(character, '\u{300}'..='\u{36f}' | '\u{1160}'..='\u{11ff}' | '\u{3099}' | '\u{309a}');
+    !path.is_ascii() && path.utf8_chunks().any(|chunk| chunk.valid().chars().any(is_combining))
 }
 
 /// The fields of its event.
@@ -153,6 +166,23 @@ pub mod tests {
             deleted    run7/z\n\u{1b}
             deleted    run7/z/
             "#);
+    }
+
+    #[test]
+    fn names_that_look_alike_differ_in_their_lines() {
+        let line = |path: &str, change| words(path.as_bytes(), &ItemChange { what: EntryKind::File, change });
+        let (one, several) = ("n/caf\u{e9}", "n/cafe\u{301}");
+        let time = ChangeKind::Replaced(ChangeReasons::TIME);
+        assert_eq!(line(one, ChangeKind::Made), "created    n/caf\u{e9}");
+        assert_eq!(line(several, ChangeKind::Removed), "deleted    n/cafe\u{301} (combining characters)");
+        assert_eq!(line(several, time), "replaced   n/cafe\u{301} (time)");
+        let others = ["plain", "\u{d55c}\u{ae00}", "\u{304c}"].map(|path| line(path, ChangeKind::Made));
+        assert!(others.iter().all(|line| !line.contains('(')), "{others:?}");
+        for decomposed in ["\u{1112}\u{1161}\u{11ab}", "\u{304b}\u{3099}"] {
+            assert!(line(decomposed, ChangeKind::Made).ends_with("(combining characters)"));
+        }
+        let undecodable = words(b"\xffe\xcc\x81", &ItemChange { what: EntryKind::File, change: ChangeKind::Made });
+        assert!(undecodable.ends_with("(combining characters)"));
     }
 
     #[test]

@@ -177,6 +177,19 @@ impl ListingChunk {
         size_of_val(entries) + self.names.len() + entries.iter().map(points_to).sum::<usize>()
     }
 
+    /// A chunk of files with these names.
+    #[cfg(test)]
+    pub fn of_names(all: &[&str], rest: Option<ListingPosition>) -> Self {
+        let (mut names, mut entries) = (Vec::new(), Vec::new());
+        for name in all {
+            let start = names.len();
+            names.extend_from_slice(name.as_bytes());
+            let kind = FileType::RegularFile;
+            entries.push(ListedName { start, end: names.len(), kind, known: KnownName::Nothing });
+        }
+        Self { names, entries: entries.into_iter(), counted: 0, rest, rest_ahead: None }
+    }
+
     /// Number of remaining names.
     #[cfg(test)]
     pub fn names_held(&self) -> usize {

@@ -6,6 +6,7 @@
 pub mod attributes;
 mod dir;
 mod fd_cache;
+pub mod file_system;
 mod filter;
 mod held_file;
 mod listing;
@@ -16,6 +17,7 @@ mod made_directory;
 pub mod meta;
 mod names;
 mod prefetch;
+mod repeated_names;
 mod stat_ahead;
 mod walk;
 mod walk_lookup;

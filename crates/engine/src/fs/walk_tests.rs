@@ -297,6 +297,27 @@ fn a_directory_removed_during_its_listing_has_vanished_and_a_source_argument_has
     assert!(walker.next().is_none());
 }
 
+/// `rm -r` may have removed names before the listing, which then lacks them.
+#[test]
+fn a_directory_removed_after_its_listing_has_vanished() {
+    for (cache, files) in [(8, 0), (8, 3), (2, 3)] {
+        let temp = tempfile::tempdir().unwrap();
+        let root = Dir::open_root_in(temp.path(), FdCache::new(cache)).unwrap();
+        let dir = make_dir(&root, "dir");
+        (0..files).for_each(|i| write_file(&dir, format!("file{i}"), b""));
+        make_dir(&dir, "inner");
+        let mut walker = Walker::new(root, KEEP);
+        walker.by_ref().find(|found| matches!(found, WalkEntry::EnterDir { dir, .. } if dir.name().is_some())).unwrap();
+        let inner = walker.by_ref().find(|found| !matches!(found, WalkEntry::File { .. })).unwrap();
+        assert!(matches!(inner, WalkEntry::EnterDir { .. }));
+        assert!(matches!(walker.next(), Some(WalkEntry::LeaveDir { complete: true, .. })));
+        std::fs::remove_dir_all(temp.path().join("dir")).unwrap();
+        let told: Vec<_> = walker.map(tell).map(|(path, what)| (String::from_utf8(path).unwrap(), what)).collect();
+        let ends = [("dir/.", "vanished"), ("dir/.", "complete"), (".", "complete")];
+        assert_eq!(told, ends.map(|(path, what)| (path.to_owned(), what.to_owned())), "{cache} {files}");
+    }
+}
+
 /// What was looked up ahead may be told although it is gone; what is told of must have been there.
 #[test]
 fn survives_vanishing_entries_with_prefetch() {

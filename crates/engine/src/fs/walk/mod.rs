@@ -5,15 +5,14 @@
 //! of files. Only directories are opened. If lookups wait, prefetch workers make them in advance
 //! ([`crate::fs::walk::walk_prefetch`]); the order stays the same.
 
+mod walk_level;
 mod walk_prefetch;
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
 
 use haul_base::job::spec::Symlinks;
 use haul_proto::entry::{EntryMetadata, SpecialFile};
-use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -23,10 +22,12 @@ use super::filter::{PatternFile, WalkFilter};
 use super::listing::{KnownName, ListedName, ListingChunk, ListingPosition};
 use super::meta::{FileIdentity, FileStat, FollowLinks};
 use crate::fs::WalkOptions;
-use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory, ReadListing};
+use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory};
 use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::prefetch::Prefetcher;
 use crate::fs::prefetch::task::LookupHandle;
+use crate::fs::repeated_names::{EarlierNames, RepeatedNames};
+use crate::fs::walk::walk_level::{QueuedSubdirectory, WalkLevel};
 use crate::fs::walk::walk_prefetch::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 
@@ -86,7 +87,8 @@ pub enum WalkEntry {
         /// Whether it is a mount point below the root, whose contents were not listed.
         is_mount_point: bool,
     },
-    /// The innermost open directory was removed. Its [`WalkEntry::LeaveDir`] follows, and counts as complete.
+    /// The innermost open directory was removed during or after its listing. Its [`WalkEntry::LeaveDir`] follows, and
+    /// counts as complete.
     VanishedDir {
         /// The directory.
         dir: Dir,
@@ -143,48 +145,7 @@ pub struct Walker<'a> {
     filtered: Vec<Name>,
     /// Number of rules of open directories.
     open_rules: usize,
-}
-
-/// An open directory.
-pub(super) struct WalkLevel {
-    pub dir: Dir,
-    /// Subdirectories of the last chunk.
-    pub waiting: Vec<QueuedSubdirectory>,
-    /// Position of the next chunk, unless the listing has ended.
-    pub rest: Option<ListingPosition>,
-    /// Its prefetch, if requested.
-    pub rest_ahead: Option<LookupHandle<ReadListing>>,
-    /// Its scope for filters.
-    scope: Option<Arc<FilterScope>>,
-    complete: bool,
-    is_mount_point: bool,
-}
-
-/// A subdirectory to enter.
-pub(super) struct QueuedSubdirectory {
-    pub name: Name,
-    pub links: FollowLinks,
-    /// Its prefetch, if requested.
-    pub ahead: Option<LookupHandle<OpenSubdirectory>>,
-}
-
-impl WalkLevel {
-    fn found_file(&self, name: Name, WalkLookup { stat, links, .. }: &WalkLookup) -> WalkEntry {
-        WalkEntry::File { parent: self.dir.clone(), name, links: *links, stat: *stat }
-    }
-
-    fn left_out(&self, name: Name, reason: &'static str) -> WalkEntry {
-        WalkEntry::LeftOut { parent: self.dir.clone(), name, reason }
-    }
-
-    fn vanished(&self, name: Name) -> WalkEntry {
-        WalkEntry::Vanished { parent: self.dir.clone(), name }
-    }
-
-    fn failed(&mut self, name: &[u8], error: io::Error) -> WalkEntry {
-        self.complete = false;
-        WalkEntry::Failed { path: self.dir.path_of(name), error }
-    }
+    repeated: RepeatedNames,
 }
 
 impl Walker<'static> {
@@ -213,6 +174,7 @@ impl<'a> Walker<'a> {
             filter: None,
             filtered: Vec::new(),
             open_rules: 0,
+            repeated: RepeatedNames::default(),
         }
     }
 
@@ -251,13 +213,25 @@ impl<'a> Walker<'a> {
         let root_device = self.levels.first().map_or(stat.identity.device, |root| root.dir.identity().device);
         let is_mount_point = self.options.one_file_system && stat.identity.device != root_device;
         let (waiting, rest) = (Vec::new(), Some(rest).filter(|_| !is_mount_point));
-        let level = WalkLevel { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true, is_mount_point };
+        let level = WalkLevel {
+            dir: dir.clone(),
+            waiting,
+            rest,
+            rest_ahead,
+            scope,
+            complete: true,
+            is_mount_point,
+            has_lost_names: false,
+            is_removed: false,
+            earlier: EarlierNames::default(),
+        };
         self.levels.push(level);
         Ok(WalkEntry::EnterDir { dir, meta: stat.meta, patterns })
     }
 
     fn leave(&mut self) -> Option<WalkEntry> {
-        let WalkLevel { dir, complete, scope, is_mount_point, .. } = self.levels.pop()?;
+        let WalkLevel { dir, complete, scope, is_mount_point, earlier, .. } = self.levels.pop()?;
+        self.repeated.forget(earlier);
         self.open_rules -= scope.map_or(0, |scope| scope.own_rules());
         self.entered.remove(&dir.identity());
         dir.keep_parent_open();
@@ -278,12 +252,13 @@ impl<'a> Walker<'a> {
             Err(error) => {
                 // The system lists no removed directory.
                 if is(&error, Errno::NOENT) && level.dir.parent().is_some() {
-                    return Some(WalkEntry::VanishedDir { dir: level.dir.clone() });
+                    return Some(level.vanished_itself());
                 }
                 level.complete = false;
                 return Some(WalkEntry::Failed { path: level.dir.path_bytes(), error });
             }
         }
+        self.repeated.drop_from(&level.dir, &mut self.chunk, &mut level.earlier);
         (level.rest, level.rest_ahead) = (self.chunk.rest.take(), self.chunk.rest_ahead.take());
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope) {
             self.filtered = filter.exclude(scope, &mut self.chunk, self.options.symlinks);
@@ -428,6 +403,8 @@ impl Iterator for Walker<'_> {
                 } else if level.dir.parent().is_none() && level.complete && !level.dir.is_root_there() {
                     // A removed source argument is no source without entries.
                     Some(level.failed(b"", Errno::NOENT.into()))
+                } else if level.is_removed_since() {
+                    Some(level.vanished_itself())
                 } else {
                     return self.leave();
                 }

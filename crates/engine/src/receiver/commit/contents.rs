@@ -13,10 +13,10 @@ use haul_proto::ids::EntryId;
 use haul_proto::session::step::FileEnd;
 use rustix::fs::{FileType, Mode, OFlags, fsync, openat};
 
+use crate::fs::file_system::{is_served, magic_of};
 use crate::fs::{FileStat, mode_without_preserve};
 use crate::io::storage::IoMethod;
 use crate::io::storage::calls::write_at;
-use crate::io::storage::file::{is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::metrics::counter::add;
 use crate::receiver::commit::{Committer, is_unsupported};

@@ -14,9 +14,10 @@ use haul_proto::integrity::FrameTree;
 use haul_proto::wire::storage::Verify;
 use rustix::io::Errno;
 
+use crate::fs::file_system::{is_served, magic_of};
 use crate::io::storage::IoMethod;
 use crate::io::storage::cache::drop_pages;
-use crate::io::storage::file::{OpenedFile, is_served, magic_of};
+use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;

@@ -59,7 +59,7 @@ impl Removals {
                 remove(AtFlags::empty())?;
                 Ok(true)
             }
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOENT) => {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::NOENT) => {
                 remove(AtFlags::REMOVEDIR)?;
                 Ok(false)
             }
@@ -105,7 +105,7 @@ fn exchange(dir: &Dir, temporary: &Name, name: &Name, aside: &Name) -> io::Resul
     match renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::EXCHANGE) {
         Ok(()) => Ok(rename_new(&dir, temporary, aside)?),
         // Without support by the file system, the name is missing for a moment.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
             rename_new(&dir, name, aside)?;
             rename_new(&dir, temporary, name).inspect_err(|_| {
                 let _ = renameat(&*dir, aside.as_bytes(), &*dir, name.as_bytes());

@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags, fsync, openat, syncfs};
 use rustix::io::Errno;
 
 use crate::fs::Dir;
-use crate::io::storage::file::{is_memory, magic_of};
+use crate::fs::file_system::{is_memory, magic_of};
 use crate::sys::page_cache::write_back_error;
 use crate::sys::refusal::is_refusal;
 

@@ -1,0 +1,28 @@
+//! Types of file systems, where these decide.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::fstatfs;
+
+/// File systems in memory (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
+const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
+
+/// The type of an open file's file system (statfs(2), linux/magic.h); 0 where the file system does not say.
+pub fn magic_of(file: impl AsFd) -> u64 {
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+    fstatfs(file).map_or(0, |found| found.f_type as u64 & 0xffff_ffff)
+}
+
+/// Whether a file system type is in memory.
+pub fn is_memory(magic: u64) -> bool {
+    MEMORY_MAGICS.contains(&magic)
+}
+
+/// Whether a file system is served by another machine or a program: NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS
+/// (linux/magic.h). It may have its own cache, and report errors only at a flush.
+pub fn is_served(magic: u64) -> bool {
+    /// In the order above.
+    const MAGICS: [u64; 9] =
+        [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
+    MAGICS.contains(&magic)
+}
