@@ -19,7 +19,7 @@ const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
 /// Warning for a path on which connections open and data is lost.
 const LARGE_PACKETS_LOST: &str =
-    "the direct path seems to lose large packets (MTU): the streams are opened again with packets of 1280 bytes";
+    "the direct path seems to lose large packets (MTU): haul reopens its streams with small packets";
 
 /// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
 pub fn recover_streams(
