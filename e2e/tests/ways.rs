@@ -112,18 +112,48 @@ fn the_only_open_direction_is_used() {
     }
 }
 
+/// Drops packets above this length on the way to either host, without a word, unless they are ssh's.
+fn lose_packets_above(pair: &HostPair, bytes: u16) {
+    let port = pair.remote.sshd().port();
+    let rules = format!(
+        "table inet e2e {{ chain in {{ type filter hook input priority 0; tcp dport {port} accept\n tcp sport {port} accept\n meta length > {bytes} drop\n }}\n}}\n"
+    );
+    for (host, interface) in pair.ends() {
+        host.nft(&rules).unwrap();
+        // No offloading, since a filter would see many segments as one packet.
+        host.run("ip", ["link", "set", interface, "gso_max_segs", "1"]).unwrap();
+    }
+}
+
 #[test]
-fn a_path_that_loses_large_packets_is_left_for_ssh() {
+fn a_path_that_loses_large_packets_gets_small_ones() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
     let sandbox = Sandbox::new();
     let pair = HostPair::new(&sandbox);
-    let port = pair.remote.sshd().port();
-    let rules = format!(
-        "table inet e2e {{ chain in {{ type filter hook input priority 0; tcp dport != {port} meta length > 1200 drop; }}\n}}\n"
-    );
-    pair.far.nft(&rules).unwrap();
+    lose_packets_above(&pair, 1300);
+    sandbox.big_file("large", 30_000_000);
+    let there = pair.at(sandbox.path("there"));
+    // The connecting end sends, then the accepting one.
+    let push = pair.haul(&sandbox).args(["-v", "large"]).arg(&there).run().succeeds();
+    let pull = pair.haul(&sandbox).arg("-v").arg(&there).arg("back").run().succeeds();
+    for copy in [push, pull] {
+        let way = connection_line(&copy);
+        assert!(way.contains("tcp") && !way.contains("ssh"), "{}", copy.account());
+        assert_eq!(copy.stderr.matches("lose large packets (MTU)").count(), 1, "{}", copy.account());
+    }
+    compare(&sandbox.path("large"), &sandbox.path("back")).unwrap();
+}
+
+#[test]
+fn a_path_that_loses_small_packets_too_is_left_for_ssh() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = HostPair::new(&sandbox);
+    lose_packets_above(&pair, 600);
     sandbox.big_file("large", 30_000_000);
     let copy = pair.haul(&sandbox).args(["-v", "large"]).arg(pair.at(sandbox.path("there"))).run().succeeds();
     let way = connection_line(&copy);

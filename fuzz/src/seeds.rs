@@ -149,6 +149,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::Match { entry: EntryId(6), frames: vec![0..3] },
         SourceMessage::Mismatch { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
         SourceMessage::Streams { count: 64, path: PathId(1) },
+        SourceMessage::SmallSegments { path: PathId(1) },
         SourceMessage::QueryMissing { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::ListAck { before: 512 },
         SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },

@@ -162,6 +162,7 @@ impl Session {
         match step {
             TargetStep::None
             | TargetStep::Connect(..)
+            | TargetStep::SmallSegments(_)
             | TargetStep::StreamsLost(_)
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }

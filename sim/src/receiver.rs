@@ -469,6 +469,7 @@ impl Receiver {
         match step {
             TargetStep::None
             | TargetStep::Connect(..)
+            | TargetStep::SmallSegments(_)
             | TargetStep::StreamsLost(_)
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }

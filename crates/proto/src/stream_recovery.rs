@@ -4,6 +4,9 @@
 //! all, the link may be down. Then the streams are kept, and one more is attempted repeatedly. The first success shows
 //! that the link is up again. The old streams, with retransmission timers of up to half a minute, are then given up.
 //!
+//! If new streams open and their data is not acknowledged either, large packets may be lost on the path (a smaller MTU,
+//! and no ICMP). All streams are then opened again, once, with small segments.
+//!
 //! The engine supplies samples; the decision uses no clock.
 
 use std::collections::BTreeMap;
@@ -62,6 +65,10 @@ pub struct StreamRecovery {
     silent_us: u64,
     /// Streams opened since the last sample.
     came: u16,
+    /// Whether a stream opened while nothing was acknowledged.
+    came_in_silence: bool,
+    /// Whether new streams have small segments, once and for good.
+    has_small_segments: bool,
     /// Lost streams without a replacement.
     lost: u16,
     attempt: Option<ReconnectAttempt>,
@@ -133,6 +140,11 @@ impl StreamRecovery {
         self.silent_us
     }
 
+    /// Whether new streams have small segments.
+    pub fn has_small_segments(&self) -> bool {
+        self.has_small_segments
+    }
+
     /// Takes samples of all streams and returns the actions.
     pub fn sample(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> RecoveryAction {
         // The first stream is opened elsewhere.
@@ -145,7 +157,7 @@ impl StreamRecovery {
         let answered = self.listen(elapsed_us, streams);
         let is_awaited = streams.is_empty() || self.silences.values().any(|silence| silence.for_us > 0);
         self.lifeless_us = if came || answered || !is_awaited { 0 } else { self.lifeless_us + elapsed_us };
-        self.silent_us = if answered || !is_awaited { 0 } else { self.silent_us + elapsed_us };
+        self.silent_us = if answered || !is_awaited && !came { 0 } else { self.silent_us + elapsed_us };
 
         let healed = came && lifeless_before_us >= LIFELESS_US;
         let lifeless_us = self.lifeless_us;
@@ -154,7 +166,10 @@ impl StreamRecovery {
             false => silence.for_us >= STALLED_US && lifeless_us + SPREAD_US <= silence.for_us,
         };
         let stalled = self.silences.iter().filter(|(_, silence)| is_stalled(silence));
-        let give_up: Vec<_> = stalled.map(|(stream, _)| *stream).collect();
+        let mut give_up: Vec<_> = stalled.map(|(stream, _)| *stream).collect();
+        if self.suspect_large_packets(answered, healed) {
+            give_up = streams.iter().map(|seen| seen.stream).collect();
+        }
         give_up.iter().for_each(|_| self.stream_lost());
         let live = u16::try_from(streams.len() - give_up.len()).unwrap_or(u16::MAX);
         if live >= self.wanted {
@@ -162,6 +177,14 @@ impl StreamRecovery {
         }
         let patience_us = if streams.is_empty() { GONE_US } else { UNANSWERED_US };
         RecoveryAction { give_up, make: self.attempt(elapsed_us, live), hopeless: self.lifeless_us >= patience_us }
+    }
+
+    /// Whether small segments are tried from now on.
+    fn suspect_large_packets(&mut self, answered: bool, healed: bool) -> bool {
+        self.came_in_silence = !answered && (self.came_in_silence || healed);
+        let is_new = self.came_in_silence && self.is_lifeless() && !self.has_small_segments;
+        self.has_small_segments |= is_new;
+        is_new
     }
 
     /// Records the samples; whether any stream was acknowledged.

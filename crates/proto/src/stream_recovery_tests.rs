@@ -118,6 +118,44 @@ fn a_cut_link_costs_no_stream_until_it_is_back() {
     assert_eq!(path.until_something(60, &[3, 4, 5]), None);
 }
 
+/// Streams open, and what is sent over them is lost, unless their segments are small.
+#[test]
+fn streams_open_again_once_with_small_segments_if_none_is_acknowledged() {
+    for small_ones_arrive in [true, false] {
+        let mut path = Path::with(2);
+        let mut small: Option<(u16, u64)> = None;
+        while path.now_us < 20_000_000 {
+            let of_small: Vec<_> = small.into_iter().flat_map(|(first, _)| first..path.next).collect();
+            path.only(if small_ones_arrive { &of_small } else { &[] });
+            let before = path.streams.len();
+            let action = path.look();
+            if path.recovery.has_small_segments() && small.is_none() {
+                assert_eq!((action.give_up.len(), action.make), (before, 1), "all are replaced");
+                small = Some((path.next, path.now_us));
+            }
+            path.come();
+        }
+        let (_, after_us) = small.unwrap();
+        assert!((4_000_000..6_000_000).contains(&after_us), "{after_us}");
+        assert_eq!(path.recovery.silent_us() < 10_000_000, small_ones_arrive);
+    }
+}
+
+#[test]
+fn a_link_that_comes_back_keeps_its_segments() {
+    let mut path = Path::with(2);
+    for _ in 0..(20_000_000 / SAMPLE_US) {
+        path.only(&[]);
+        path.look();
+    }
+    path.come();
+    assert!(path.until_something(1, &(2..path.next).collect::<Vec<_>>()).is_some());
+    path.come();
+    let alive: Vec<_> = (2..path.next).collect();
+    path.until_something(20, &alive);
+    assert!(!path.recovery.has_small_segments());
+}
+
 #[test]
 fn a_short_glitch_changes_nothing_at_all() {
     let mut path = Path::with(8);

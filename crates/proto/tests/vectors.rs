@@ -126,6 +126,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Vanished", excluded(Exclusion::Vanished(vec![name("log")]))),
         ("Patterns", excluded(Exclusion::Patterns { file: 0, text: b"*.o\n".to_vec() })),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
+        ("SmallSegments", SourceMessage::SmallSegments { path: PathId(1) }),
         (
             "QueryMissing",
             SourceMessage::QueryMissing {

@@ -26,6 +26,8 @@ pub struct PathRepair {
     pub make: Vec<(PathId, u16)>,
     /// Whether the other end is unreachable for good.
     pub hopeless: bool,
+    /// A path that gets small segments from now on.
+    pub small_segments: Option<PathId>,
     /// A change of the main path and its reason.
     pub moved: Option<PathChange>,
 }
@@ -168,7 +170,11 @@ impl Multipath {
         for (path, recovery) in self.recoveries.iter_mut().filter(|(path, _)| path.is_direct()) {
             let seen = seen.get(path).unwrap_or(&nothing);
             seen.broken.iter().for_each(|_| recovery.stream_lost());
+            let had_small_segments = recovery.has_small_segments();
             let action = recovery.sample(elapsed_us, &seen.streams);
+            if recovery.has_small_segments() && !had_small_segments {
+                repair.small_segments = Some(*path);
+            }
             repair.give_up.extend(seen.broken.iter().chain(&action.give_up));
             repair.hopeless |= action.hopeless && *path == main;
             if action.make > 0 {

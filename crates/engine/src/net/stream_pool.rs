@@ -144,6 +144,11 @@ impl StreamPool {
         self.connector.get().map(|connector| connector.make(count, path)).is_some()
     }
 
+    /// Uses small segments on later streams of a path; `false` if that is up to the other end.
+    pub fn use_small_segments(&self, path: PathId) -> bool {
+        self.connector.get().map(|connector| connector.use_small_segments(path)).is_some()
+    }
+
     /// Sets the intended number of streams on the main path. Returns that path and the number of streams to open.
     pub fn want(&self, streams: u16) -> Option<(PathId, u16)> {
         let mut state = lock(&self.state);

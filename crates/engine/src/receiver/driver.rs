@@ -98,6 +98,7 @@ impl TargetReceiver {
                 self.decide_entries(first, &entries);
             }
             TargetStep::Connect(count, path) => self.session.request_streams(StreamRequest::More(count, path)),
+            TargetStep::SmallSegments(path) => self.session.request_streams(StreamRequest::SmallSegments(path)),
             TargetStep::StreamsLost(streams) => self.session.request_streams(StreamRequest::Without(streams)),
             TargetStep::Finish(finished) => self.finish(Some(finished)),
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),

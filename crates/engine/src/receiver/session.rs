@@ -34,6 +34,8 @@ struct SessionState {
 pub enum StreamRequest {
     /// This many more over this path, if this end connects.
     More(u16, PathId),
+    /// Small segments on later ones over this path, if this end connects.
+    SmallSegments(PathId),
     /// Continue without these streams, which the source has abandoned.
     Without(Vec<StreamId>),
 }

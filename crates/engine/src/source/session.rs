@@ -352,6 +352,12 @@ impl Source {
         self.signals.outbox.notify_all();
     }
 
+    /// Requests small segments on the target's later streams.
+    pub fn ask_for_small_segments(&self, path: PathId) {
+        self.lock().machine.ask_for_small_segments(path);
+        self.signals.outbox.notify_all();
+    }
+
     /// Whether all entries are complete.
     pub fn is_finished(&self) -> bool {
         self.lock().machine.is_finished()

@@ -17,6 +17,10 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// applies with several paths.
 const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
+/// Warning for a path on which connections open and data is lost.
+const LARGE_PACKETS_LOST: &str =
+    "the direct path seems to lose large packets (MTU): haul reopens its streams with small packets";
+
 /// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
 pub fn recover_streams(
     source: &Source,
@@ -28,7 +32,10 @@ pub fn recover_streams(
     let mut announced = AnnouncedPaths::default();
     while pause(PERIOD) && !source.is_finished() {
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
-        let PathRepair { give_up, make, hopeless, moved } = pool.plan_repair(elapsed);
+        let PathRepair { give_up, make, hopeless, small_segments, moved } = pool.plan_repair(elapsed);
+        if let Some(path) = small_segments {
+            use_small_segments(source, pool, path);
+        }
         give_up.iter().for_each(|stream| source.give_up_stream(*stream));
         make.into_iter().for_each(|(path, count)| make_streams(source, pool, count, path));
         keep_fixed(source, pool);
@@ -97,6 +104,14 @@ fn report_loss(source: &Source, pool: &StreamPool) {
         let text = format!("{loss}; the other streams take over its work");
         source.reporter.send(&WorkerMessage::Warning { text });
     }
+}
+
+/// Has later streams of a path opened with small segments, and tells the user.
+fn use_small_segments(source: &Source, pool: &StreamPool, path: PathId) {
+    if !pool.use_small_segments(path) {
+        source.ask_for_small_segments(path);
+    }
+    source.reporter.send(&WorkerMessage::Warning { text: LARGE_PACKETS_LOST.into() });
 }
 
 /// Opens `count` more streams on a path, or requests them from the other end.

@@ -140,6 +140,7 @@ impl Pair {
             TargetStep::Mismatch(..) => panic!("a mismatch"),
             TargetStep::None
             | TargetStep::Connect(..)
+            | TargetStep::SmallSegments(_)
             | TargetStep::StreamsLost(_)
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }
@@ -360,6 +361,7 @@ impl Pair {
                 TargetStep::Finish(finish) => self.finish(Some(finish)),
                 TargetStep::None
                 | TargetStep::Connect(..)
+                | TargetStep::SmallSegments(_)
                 | TargetStep::StreamsLost(_)
                 | TargetStep::Passed(_)
                 | TargetStep::Owner { .. }

@@ -219,6 +219,11 @@ impl<H> SourceSession<H> {
         self.outbox.push_back(SourceMessage::Streams { count, path });
     }
 
+    /// Asks a connecting target to open later streams over this path with small segments.
+    pub fn ask_for_small_segments(&mut self, path: PathId) {
+        self.outbox.push_back(SourceMessage::SmallSegments { path });
+    }
+
     /// Returns how many more entries may be offered now.
     pub fn window(&self) -> usize {
         let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.window.open_directories);

@@ -80,6 +80,8 @@ pub enum TargetStep<H> {
     Abandon(EntryId, Arc<H>, bool),
     /// Open this number of further streams over this path, if this end connects.
     Connect(u16, PathId),
+    /// Use small segments on later streams over this path, if this end connects.
+    SmallSegments(PathId),
     /// The source has offered all listed source arguments before this number.
     Passed(u32),
     /// The source excludes these names in this directory.

@@ -213,6 +213,7 @@ impl<H> TargetSession<H> {
             SourceMessage::ListAck { before } => Ok(TargetStep::Passed(before)),
             SourceMessage::Owner { is_group, id, name } => Ok(TargetStep::Owner { is_group, id, name }),
             SourceMessage::Streams { count, path } => Ok(TargetStep::Connect(count, path)),
+            SourceMessage::SmallSegments { path } => Ok(TargetStep::SmallSegments(path)),
             SourceMessage::QueryMissing { streams, entries } => self.handle_ask(streams, &entries),
         }
     }

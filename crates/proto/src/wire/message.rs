@@ -106,6 +106,11 @@ wire_enum! {
             /// Path of the streams.
             path: PathId,
         } = 6,
+        /// Request for small segments on later streams of a path, to a target that opens the data connections.
+        SmallSegments {
+            /// Path of the streams.
+            path: PathId,
+        } = 11,
         /// Streams were lost, and it is unknown which of their records arrived: asks which frames of these entries are
         /// missing.
         QueryMissing {

@@ -116,6 +116,7 @@ fn short_messages_round_trip() {
         SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Patterns { file: 15, text: b"*.o\n".to_vec() } },
         SourceMessage::Match { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
+        SourceMessage::SmallSegments { path: PathId(3) },
         SourceMessage::QueryMissing { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
     ] {
         assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));

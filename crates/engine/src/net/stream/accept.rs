@@ -278,6 +278,26 @@ mod tests {
     }
 
     #[test]
+    fn small_segments_limit_both_directions() {
+        for (address, expected) in [("127.0.0.1:0", 1240), ("[::1]:0", 1220)] {
+            let listener = TcpListener::bind(address).unwrap();
+            let routes = [Route::to(listener.local_addr().unwrap().to_string())];
+            let (connector, _arrivals) = Connector::new(&routes, &terms(1));
+            for is_small in [false, true] {
+                let near = connector.dial(PathId(0)).unwrap();
+                let (far, _) = listener.accept().unwrap();
+                for socket in [socket2::SockRef::from(&near), socket2::SockRef::from(&far)] {
+                    // Timestamps take 12 bytes of each segment.
+                    let mss = socket.tcp_mss().unwrap();
+                    assert_eq!((expected - 12..=expected).contains(&mss), is_small, "{mss}");
+                }
+                connector.use_small_segments(PathId(0));
+                connector.use_small_segments(PathId(7));
+            }
+        }
+    }
+
+    #[test]
     fn the_first_free_port_is_used_and_none_free_is_an_error() {
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
         let first = busy.local_addr().unwrap().port();

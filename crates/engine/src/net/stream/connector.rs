@@ -1,6 +1,6 @@
 //! Creates data connections over the known paths, each in a thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use haul_proto::wire::socket_options::SocketOptions;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::handshake::{StreamCredentials, as_connector};
-use super::socket::{adapt_to_path, configure_connection, prepare_socket};
+use super::socket::{adapt_to_path, configure_connection, limit_segments, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError, StreamIds};
 
 /// Most connections in progress: fewer than an acceptor admits before authentication.
@@ -59,6 +59,8 @@ pub struct Connector {
 #[derive(Default)]
 struct PendingConnects {
     left: BTreeMap<u16, u16>,
+    /// Paths that lose large packets.
+    small_segments: BTreeSet<PathId>,
     threads: u16,
 }
 
@@ -103,6 +105,13 @@ impl Connector {
         }
     }
 
+    /// Opens later streams over a path with small segments.
+    pub fn use_small_segments(&self, path: PathId) {
+        if self.routes.get(usize::from(path.0)).is_some() {
+            lock(&self.making).small_segments.insert(path);
+        }
+    }
+
     /// The path of the next stream; `None` ends a thread.
     fn next_path(&self) -> Option<PathId> {
         let mut making = lock(&self.making);
@@ -139,6 +148,9 @@ impl Connector {
         let to = route.to.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
         prepare_socket(&socket, &self.terms.socket)?;
+        if lock(&self.making).small_segments.contains(&path) {
+            limit_segments(&socket, to.is_ipv6())?;
+        }
         if !route.interface.is_empty() {
             // Kernels before 5.7 permit that only to root. There, the interface's address suffices.
             let _ = socket.bind_device(Some(route.interface.as_bytes()));

@@ -32,6 +32,13 @@ const FOR_LONG_PATHS: &str = "bbr";
 /// Most unsent bytes in a socket on other paths. Bytes in flight are limited by the window only.
 const UNSENT_MAX: u32 = 128 << 10;
 
+/// Largest packet on a path that loses larger ones: every IPv6 link carries it (RFC 8200, section 5).
+const SMALL_MTU: u32 = 1280;
+/// Bytes of the headers of IPv4 and TCP, without options.
+const HEADERS_V4: u32 = 40;
+/// Bytes of the headers of IPv6 and TCP, without options.
+const HEADERS_V6: u32 = 60;
+
 /// Socket buffers in bytes, if both ends have one address. Measured against 256 KiB to 4 MiB, and the kernel's own
 /// tuning.
 const WINDOW_WITHIN_A_HOST: usize = 512 << 10;
@@ -72,6 +79,12 @@ pub fn adapt_to_path(socket: impl AsFd, options: &SocketOptions) {
     {
         let _ = sockopt::set_tcp_congestion(&socket, &usual);
     }
+}
+
+/// Before connect(2): limits the segments of both directions to packets of [`SMALL_MTU`]. The other end learns the limit
+/// from the SYN.
+pub fn limit_segments(socket: &socket2::Socket, is_v6: bool) -> io::Result<()> {
+    socket.set_tcp_mss(SMALL_MTU - if is_v6 { HEADERS_V6 } else { HEADERS_V4 })
 }
 
 /// Sets the traffic class of packets, for IPv4 and IPv6.

@@ -122,6 +122,7 @@ pub(super) fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetRecei
         let Some(shared) = weak.upgrade() else { return };
         match wish {
             StreamRequest::More(count, path) => drop(shared.pool.make(count, path)),
+            StreamRequest::SmallSegments(path) => drop(shared.pool.use_small_segments(path)),
             StreamRequest::Without(streams) => shared.pool.give_up(&streams),
         }
     });
