@@ -119,6 +119,14 @@ impl<'a> Haul<'a> {
         self
     }
 
+    /// Runs it and its children under strace, which writes a table of their system calls (`-c`) into `table`.
+    pub fn counting_calls(mut self, table: &Path) -> Self {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-c", "-U", "calls,name", "-o"]).arg(table);
+        self.command = rebuild(&self.command, strace);
+        self
+    }
+
     /// Kills it after this time.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;

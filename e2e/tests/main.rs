@@ -80,5 +80,6 @@ mod sync_pairs;
 mod third_party;
 mod timestamps;
 mod tui;
+mod unchanged;
 mod verify;
 mod ways;
