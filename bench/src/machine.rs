@@ -51,6 +51,13 @@ pub fn busy_s() -> f64 {
     busy / f64::from(ticks_per_s)
 }
 
+/// Context switches of this machine since it was started (proc(5), `ctxt`).
+pub fn context_switches() -> u64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("ctxt "));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
@@ -88,6 +95,7 @@ mod tests {
         while begun.elapsed().as_millis() < 200 {
             std::hint::spin_loop();
         }
+        assert!(context_switches() > 0);
         assert!(busy_s() - before_s >= 0.05, "{before_s} s");
     }
 

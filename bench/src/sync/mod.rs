@@ -18,6 +18,7 @@ use self::cases::SyncCase;
 use self::hosts::SyncHosts;
 use self::table::{MeasuredSync, SyncRow};
 use crate::machine;
+use crate::machine::{busy_s, context_switches};
 use crate::settings::BenchSettings;
 
 /// The tool to run.
@@ -119,11 +120,14 @@ fn once(
     site.forget_pages(case, &target)?;
     let before = hosts.bytes_on_cable()?;
     let command = case.command(hosts, row.tool, site.source(), &target)?;
+    let (busy_before_s, switches_before) = (busy_s(), context_switches());
     let finished = start_measured(command)?.finish(settings.timeout)?;
+    // Both ends are on this machine, and ssh's server is no child.
+    let (cpu_s, switches) = (busy_s() - busy_before_s, context_switches() - switches_before);
     let bytes = hosts.bytes_on_cable()? - before;
     eprintln!("bench: {}: {} {:.2} s, {:.2} MB", case.name(), row.tool.name(), finished.wall_s, megabytes(bytes));
     row.failure = failure(&finished).or_else(|| checked(case, site.source(), &target));
-    row.runs.push(MeasuredSync { seconds: finished.wall_s, bytes });
+    row.runs.push(MeasuredSync { seconds: finished.wall_s, cpu_s, switches, bytes });
     row.peak_bytes = row.peak_bytes.max(finished.peak_memory_bytes);
     Ok(())
 }

@@ -11,6 +11,10 @@ use crate::statistics::median;
 pub struct MeasuredSync {
     /// From start to end.
     pub seconds: f64,
+    /// CPU time of the whole machine.
+    pub cpu_s: f64,
+    /// Context switches of the whole machine.
+    pub switches: u64,
     /// On the cable.
     pub bytes: u64,
 }
@@ -37,18 +41,31 @@ impl SyncRow {
     }
 
     fn seconds(&self) -> Option<f64> {
-        median(self.runs.iter().map(|run| run.seconds).collect())
+        self.median(|run| run.seconds)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 bytes")]
     fn bytes(&self) -> Option<f64> {
-        median(self.runs.iter().map(|run| run.bytes as f64).collect())
+        self.median(|run| run.bytes as f64)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
+    fn switches(&self) -> Option<f64> {
+        self.median(|run| run.switches as f64)
+    }
+
+    fn median(&self, figure: impl Fn(&MeasuredSync) -> f64) -> Option<f64> {
+        median(self.runs.iter().map(figure).collect())
     }
 }
 
 /// The table of a case, with its targets.
 pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
-    let mut lines = vec![["", "median", "range", "bytes on the cable", "most memory"].map(str::to_owned).to_vec()];
+    let mut lines = vec![
+        ["", "median", "range", "CPU", "context switches", "bytes on the cable", "most memory"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for row in rows {
         let (low, high) =
             row.runs.iter().fold((f64::MAX, 0.0_f64), |(low, high), run| (run.seconds.min(low), run.seconds.max(high)));
@@ -57,10 +74,12 @@ pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
             (None, Some(seconds), Some(bytes)) => [
                 format!("{seconds:.2} s"),
                 format!("{low:.2} to {high:.2}"),
+                format!("{:.2} s", row.median(|run| run.cpu_s).unwrap_or_default()),
+                format!("{:.0}", row.switches().unwrap_or_default()),
                 format!("{:.2} MB", bytes / 1e6),
                 format!("{:.0} MB", megabytes(row.peak_bytes)),
             ],
-            _ => [failure, "", "", ""].map(str::to_owned),
+            _ => [failure, "", "", "", "", ""].map(str::to_owned),
         };
         lines.push([&[row.tool.name().to_owned()][..], &cells].concat());
     }
@@ -103,7 +122,11 @@ mod tests {
     use super::*;
 
     fn row(tool: SyncTool, seconds: f64, bytes: u64) -> SyncRow {
-        SyncRow { runs: vec![MeasuredSync { seconds, bytes }], peak_bytes: 300 << 20, ..SyncRow::new(tool) }
+        SyncRow {
+            runs: vec![MeasuredSync { seconds, cpu_s: 1.0, switches: 9, bytes }],
+            peak_bytes: 300 << 20,
+            ..SyncRow::new(tool)
+        }
     }
 
     #[test]
