@@ -14,9 +14,9 @@ use rustix::fs::FileType;
 use crate::fs::{FileIdentity, FileStat};
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
-use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 use crate::source::flow_feed::{FlowFeed, FlowPipe, FlowRead};
+use crate::source::input_file::InputFile;
 use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::path::{SourceFileError, SourcePath};
 use crate::source::removable::RemovableFile;
@@ -68,6 +68,8 @@ enum SourceContent {
     Zeros,
     /// A pipe.
     Pipe,
+    /// Standard input that is a regular file.
+    Input(Arc<InputFile>),
 }
 
 impl SourceEntry {
@@ -100,6 +102,16 @@ impl SourceEntry {
         let transfer = EntryTransfer { feed: OnceLock::from(FlowFeed::of_pipe(pipe)), ..EntryTransfer::default() };
         let transfer = OnceLock::from(Box::new(transfer));
         Self { transfer, ..Self::of(operand, SourceContent::Pipe, 0, Timestamp::default()) }
+    }
+
+    /// Standard input that is a regular file.
+    pub fn input(operand: Arc<[u8]>, file: Arc<InputFile>) -> Self {
+        let stat = file.stat;
+        Self {
+            offered: SourceState::from(&stat),
+            identity: stat.identity,
+            ..Self::of(operand, SourceContent::Input(file), stat.size, stat.meta.modified)
+        }
     }
 
     fn of(operand: Arc<[u8]>, content: SourceContent, size: u64, modified: Timestamp) -> Self {
@@ -171,6 +183,16 @@ impl SourceEntry {
         matches!(self.content, SourceContent::Pipe)
     }
 
+    /// Standard input, if it is a regular file.
+    pub fn input_file(&self) -> Option<&InputFile> {
+        if let SourceContent::Input(file) = &self.content { Some(file) } else { None }
+    }
+
+    /// Offset of its first byte in its file.
+    fn begins(&self) -> u64 {
+        self.input_file().map_or(0, |file| file.begins)
+    }
+
     /// Whether it is zeros from memory.
     pub fn is_null(&self) -> bool {
         matches!(self.content, SourceContent::Zeros)
@@ -181,6 +203,7 @@ impl SourceEntry {
         match &self.content {
             SourceContent::Zeros => null::open_zeros(),
             SourceContent::Path(place) => place.parent.open_unseen(&place.name, place.links),
+            SourceContent::Input(file) => file.duplicate(),
             SourceContent::Directory | SourceContent::Pipe => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
@@ -191,7 +214,10 @@ impl SourceEntry {
         if self.is_null() {
             return Ok(self.offered);
         }
-        let stat = || stat_regular_file(file).map(|stat| SourceState::from(&stat));
+        let stat = || {
+            let stat = stat_regular_file(file)?;
+            Ok(SourceState::from(&FileStat { size: stat.size.saturating_sub(self.begins()), ..stat }))
+        };
         match self.removable.as_deref().and_then(RemovableFile::own_unlinks) {
             None => stat(),
             Some(own) => own.without_removals(|span| Ok(span.as_offered(stat()?, &self.offered))),
@@ -247,7 +273,7 @@ impl SourceEntry {
         self.needs_second_reading(&file)?;
         // Only a hint: its failure has no effect.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-        Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
+        Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?.beginning_at(self.begins())))
     }
 
     /// Reads a frame of a file in order. After the last one, the file must equal its offer, or need a second reading.
@@ -255,7 +281,7 @@ impl SourceEntry {
         let file = self.open_shared()?;
         let len = frame.frame_len(self.offered.size, index).ok_or(SourceFileError::Changed)?;
         let offset = index.saturating_mul(frame.get().into());
-        if read_at(&**file.fd(), &mut room[..len], offset)? < len {
+        if file.read_at(&mut room[..len], offset)? < len {
             return Err(SourceFileError::Changed);
         }
         let is_last = index + 1 == frame.frames(self.offered.size);
@@ -267,7 +293,7 @@ impl SourceEntry {
 
     /// Rereads bytes of the file.
     pub fn read_again(&self, room: &mut [u8], offset: u64) -> Result<usize, SourceFileError> {
-        Ok(read_at(&**self.open_shared()?.fd(), room, offset)?)
+        Ok(self.open_shared()?.read_at(room, offset)?)
     }
 
     /// The path for messages, below the path that the user typed.
