@@ -17,7 +17,7 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::source::flow_feed::{FlowFeed, FlowPipe, FlowRead};
 use crate::source::input_file::InputFile;
-use crate::source::own_unlinks::OwnUnlinkRecords;
+use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 use crate::source::path::{SourceFileError, SourcePath};
 use crate::source::removable::RemovableFile;
 use crate::source::state::{FileChange, SourceState};
@@ -136,8 +136,7 @@ impl SourceEntry {
         }
         let Some(place) = self.place() else { return Ok(None) };
         let file = self.open()?;
-        wait_for_write(&file)?;
-        let stat = stat_regular_file(&file)?;
+        let stat = wait_for_write(&file)?;
         let item = Self::file(Arc::clone(&self.operand), place.clone(), &stat);
         let removable = self.removable.as_ref().map(|removable| Box::new(removable.now(&stat, own_unlinks)));
         Ok(Some((Self { is_again: true, removable, tolerates: self.tolerates, ..item }, stat)))
@@ -214,14 +213,20 @@ impl SourceEntry {
         if self.is_null() {
             return Ok(self.offered);
         }
-        let stat = || {
-            let stat = stat_regular_file(file)?;
-            Ok(SourceState::from(&FileStat { size: stat.size.saturating_sub(self.begins()), ..stat }))
-        };
-        match self.removable.as_deref().and_then(RemovableFile::own_unlinks) {
+        let stat = || Ok(self.state_in(&stat_regular_file(file)?));
+        match self.own_unlinks() {
             None => stat(),
             Some(own) => own.without_removals(|span| Ok(span.as_offered(stat()?, &self.offered))),
         }
+    }
+
+    /// The state that a file's properties show.
+    fn state_in(&self, stat: &FileStat) -> SourceState {
+        SourceState::from(&FileStat { size: stat.size.saturating_sub(self.begins()), ..*stat })
+    }
+
+    fn own_unlinks(&self) -> Option<&OwnUnlinks> {
+        self.removable.as_deref().and_then(RemovableFile::own_unlinks)
     }
 
     /// Whether the open file still equals its offer.
@@ -232,7 +237,12 @@ impl SourceEntry {
     /// Whether the open file has changed since its offer, so that a second reading is needed. Fails after a change that
     /// is not tolerated.
     pub fn needs_second_reading(&self, file: &OwnedFd) -> Result<bool, SourceFileError> {
-        let change = self.stat_state(file)?.change_since(&self.offered);
+        self.tolerate(file, &self.stat_state(file)?)
+    }
+
+    /// As [`Self::needs_second_reading`], for a file in this state.
+    fn tolerate(&self, file: &OwnedFd, now: &SourceState) -> Result<bool, SourceFileError> {
+        let change = now.change_since(&self.offered);
         if change == FileChange::Nothing {
             return Ok(false);
         }
@@ -267,13 +277,17 @@ impl SourceEntry {
     /// The open file, shared by concurrent users. Fails if the file differs from its offer more than is tolerated.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
-        if !self.is_null() {
-            wait_for_write(&file)?;
-        }
-        self.needs_second_reading(&file)?;
+        // One stat shows a write under way, changes since the offer, and the properties.
+        let stat = if self.is_null() { FileStat::at_fd(&file)? } else { wait_for_write(&file)? };
+        let now = match self.own_unlinks() {
+            None if !self.is_null() => self.state_in(&stat),
+            // A state counts only if haul removed no name of the file meanwhile.
+            _ => self.stat_state(&file)?,
+        };
+        self.tolerate(&file, &now)?;
         // Only a hint: its failure has no effect.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-        Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?.beginning_at(self.begins())))
+        Ok(Arc::new(OpenedFile::with_stat(file, FileAccess::Read, &stat).beginning_at(self.begins())))
     }
 
     /// Reads a frame of a file in order. After the last one, the file must equal its offer, or need a second reading.
@@ -308,10 +322,12 @@ const ONE_WRITE: Duration = Duration::from_millis(100);
 const LONG_WRITE_MIN: u64 = 256 << 10;
 
 /// Waits until the write(2) call that set the file's change time is complete. The kernel records the time at the start
-/// of a call, so a concurrent read would mix old and new data undetected.
-fn wait_for_write(file: &OwnedFd) -> io::Result<()> {
-    under_way(&FileStat::at_fd(file)?).into_iter().for_each(std::thread::sleep);
-    Ok(())
+/// of a call, so a concurrent read would mix old and new data undetected. Returns the file's properties after it.
+fn wait_for_write(file: &OwnedFd) -> io::Result<FileStat> {
+    let stat = stat_regular_file(file)?;
+    let Some(rest) = under_way(&stat) else { return Ok(stat) };
+    std::thread::sleep(rest);
+    stat_regular_file(file)
 }
 
 fn under_way(stat: &FileStat) -> Option<Duration> {

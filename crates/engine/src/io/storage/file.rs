@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use haul_proto::wire::sparse::DataMap;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstatfs, openat};
 use rustix::io::Errno;
 
 use super::calls::read_at;
@@ -60,16 +60,20 @@ pub struct OpenedFile {
 impl OpenedFile {
     /// Wraps a file that is open for `access`.
     pub fn new(fd: OwnedFd, access: FileAccess) -> io::Result<Self> {
-        let stat = fstat(&fd)?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        let is_file = kind == FileType::RegularFile;
-        let has_blocks = is_file || kind == FileType::BlockDevice;
+        let stat = FileStat::at_fd(&fd)?;
+        Ok(Self::with_stat(fd, access, &stat))
+    }
+
+    /// Wraps a file whose state after its opening is known.
+    pub fn with_stat(fd: OwnedFd, access: FileAccess, stat: &FileStat) -> Self {
+        let is_file = stat.kind == FileType::RegularFile;
+        let has_blocks = is_file || stat.kind == FileType::BlockDevice;
         let in_memory = !is_file || is_memory(magic_of(&fd));
-        let may_have_holes = FileStat::from(&stat).may_have_holes();
-        let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
+        let may_have_holes = stat.may_have_holes();
+        let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.identity.device);
         let (fd, extents, lost) = (Arc::new(fd), Arc::default(), OnceLock::new());
         let begins = 0;
-        Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, begins, since, lost })
+        Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, begins, since, lost }
     }
 
     /// Sets the offset in the file of the first byte to be read.
