@@ -230,7 +230,7 @@ fn a_file_as_standard_input_is_read_from_its_offset_to_its_end() {
         // From the start, the middle and the end of a block.
         for begins in [0, 3, 4096, len, len + 9] {
             let read = &bytes[begins.min(len)..];
-            for (place, options) in [(remote.at(&target), "-s8"), ((&target).into(), "-s2"), ("-".into(), "--quiet")] {
+            for (place, options) in [(remote.at(&target), "-s8"), ((&target).into(), "-us"), ("-".into(), "--quiet")] {
                 let haul = remote.haul(&sandbox).args(["-f", options, "-"]).arg(&place);
                 let output = output_of(fed_from(haul, &file, begins as u64));
                 let came = if options == "--quiet" { output } else { fs::read(&target).unwrap() };
