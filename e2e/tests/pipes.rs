@@ -2,13 +2,14 @@
 //! ends, and leaves no file with the final name.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haul_e2e::{
-    Haul, HostPair, ProgramRun, Remote, Sandbox, compare, eventually, is_root_or_skip, listing, shell, within,
+    Haul, HostPair, ProgramRun, Remote, Sandbox, compare, eventually, hidden_or_partial, is_root_or_skip, listing,
+    shell, within,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -207,6 +208,95 @@ fn broken_streams_lose_no_data_of_a_pipe() {
         running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert!(status.success() && said.contains("the other streams take over its work"), "{said}");
         compare(&source, &target).unwrap();
+    }
+}
+
+/// `file` from offset `begins`, as the standard input of a command. Its offset is that of `file`.
+fn fed_from(haul: Haul<'_>, mut file: &File, begins: u64) -> Command {
+    file.seek(SeekFrom::Start(begins)).unwrap();
+    let mut command = haul.into_command();
+    command.stdin(file.try_clone().unwrap());
+    command
+}
+
+#[test]
+fn a_file_as_standard_input_is_read_from_its_offset_to_its_end() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let target = sandbox.path("target");
+    for len in [0, 1, F / 4 + 4, 9 * F + 7] {
+        let path = sandbox.big_file("source", len as u64);
+        let (bytes, mut file) = (fs::read(&path).unwrap(), File::open(&path).unwrap());
+        // From the start, the middle and the end of a block.
+        for begins in [0, 3, 4096, len, len + 9] {
+            let read = &bytes[begins.min(len)..];
+            for (place, options) in [(remote.at(&target), "-s8"), ((&target).into(), "-us"), ("-".into(), "--quiet")] {
+                let haul = remote.haul(&sandbox).args(["-f", options, "-"]).arg(&place);
+                let output = output_of(fed_from(haul, &file, begins as u64));
+                let came = if options == "--quiet" { output } else { fs::read(&target).unwrap() };
+                assert!(came == read, "{len} bytes from {begins} to {place:?}");
+                let offset = file.stream_position().unwrap();
+                assert_eq!(offset, begins.max(len) as u64, "{len} bytes from {begins} to {place:?}");
+            }
+        }
+    }
+    remote.is_left_clean();
+}
+
+#[test]
+fn commands_share_the_offset_of_standard_input_with_haul() {
+    let sandbox = Sandbox::new();
+    let source = fs::read(sandbox.big_file("source", 3 * F as u64)).unwrap();
+    let copy = || fs::read(sandbox.path("copy")).unwrap();
+    shell(&sandbox, "{ dd bs=1 count=3 of=/dev/null; \"$0\" - copy; cat > rest; } < source").run().succeeds();
+    assert!(copy() == source[3..] && fs::read(sandbox.path("rest")).unwrap() == b"");
+    // What was not copied can still be.
+    shell(&sandbox, "{ \"$0\" - copy || \"$0\" -f - copy; } < source").run().succeeds().says(["already exists"]);
+    assert!(copy() == source);
+    // Equal length and time do not make another file the same.
+    shell(&sandbox, "(tail -c 1572863 source; echo) > other && touch -r copy other && \"$0\" -f - copy < other")
+        .run()
+        .succeeds();
+    assert!(copy() == fs::read(sandbox.path("other")).unwrap());
+    shell(&sandbox, "\"$0\" - null < /dev/null").run().succeeds();
+    assert_eq!(fs::read(sandbox.path("null")).unwrap(), b"");
+    shell(&sandbox, "\"$0\" - dir < .").run().ends(1).says(["Is a directory"]);
+    shell(&sandbox, "\"$0\" - written 0>> source").run().ends(2).says(["writing only"]);
+    assert!(!sandbox.path("dir").exists() && !sandbox.path("written").exists());
+}
+
+#[test]
+fn a_file_as_standard_input_has_the_length_of_its_start() {
+    const LEN: u64 = 24_000_001;
+    for (is_cut, begins) in [(false, 0), (false, 4097), (true, 0)] {
+        let sandbox = Sandbox::new();
+        let remote = Remote::new(&sandbox);
+        let path = sandbox.big_file("source", LEN);
+        let (bytes, file) = (fs::read(&path).unwrap(), File::open(&path).unwrap());
+        let dir = sandbox.dir("place");
+        let haul = remote.haul(&sandbox).args(["-x", "12m", "--json", "-"]).arg(remote.at(dir.join("copy")));
+        let mut command = fed_from(haul, &file, begins);
+        let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert!(within(LIMIT, || hidden_or_partial(&dir, &["copy"], 4_000_000).is_some()), "nothing arrived");
+        let changed = File::options().append(true).open(&path).unwrap();
+        if is_cut {
+            changed.set_len(9).unwrap()
+        } else {
+            (&changed).write_all(b"more").unwrap()
+        }
+        let status = running.wait().unwrap();
+        let mut said = String::new();
+        running.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let read = LEN - begins;
+        if is_cut {
+            assert!(status.code() == Some(1) && said.contains("changed while"), "{status}: {said}");
+            assert_eq!(listing(&dir), [""; 0], "{said}");
+        } else {
+            assert!(status.success() && said.contains(r#""change":"grew""#), "{status}: {said}");
+            assert!(said.contains(&format!("\"bytes\":{read}")), "{said}");
+            let start = usize::try_from(begins).unwrap();
+            assert!(fs::read(dir.join("copy")).unwrap() == bytes[start..], "from {begins}");
+        }
     }
 }
 

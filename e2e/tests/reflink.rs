@@ -1,7 +1,8 @@
 //! Within one file system that can do that, large files share blocks with their sources instead of being copied; and
 //! only where nobody wants to know more than that they are equal.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
 use haul_e2e::{Mount, Sandbox, compare, contents, is_root_or_skip, listing};
@@ -45,6 +46,24 @@ fn large_files_share_their_blocks_and_stay_apart() {
         let before = contents(&source);
         OpenOptions::new().write(true).open(&target).unwrap().write_all_at(b"changed", 600_000).unwrap();
         assert!(contents(&source) == before, "{kind}: what is written to the one is in the other");
+    });
+}
+
+#[test]
+fn standard_input_shares_its_blocks_only_from_the_start_of_its_file() {
+    on_each_kind(|sandbox, mount, kind| {
+        let source = sandbox.big_file(format!("{kind}/source"), SIZE);
+        let target = mount.path().join("target");
+        for begins in [0, 4096] {
+            let mut file = File::open(&source).unwrap();
+            file.seek(SeekFrom::Start(begins)).unwrap();
+            let mut command = sandbox.haul(["-f", "-"]).arg(&target).into_command();
+            let output = command.stdin(file).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.contains("all blocks shared") == (begins == 0), "{said}");
+            let start = usize::try_from(begins).unwrap();
+            assert!(contents(&target) == contents(&source)[start..], "{kind}: from {begins}");
+        }
     });
 }
 

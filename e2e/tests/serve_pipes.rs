@@ -35,14 +35,20 @@ fn received_data_appears_on_standard_output() {
 fn standard_input_is_sent_to_its_only_client() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 5_000_000);
-    let server = serve_standard(&sandbox, r#"cat source | "$0" serve --bind 127.0.0.1 - --read-only"#);
-    // The wrong direction, and no path: nothing is read, and the server continues.
-    sandbox.haul(["source", &server.line]).run().ends(2).says(["pipe is read-only: writing is forbidden"]);
-    let bare = server.line.strip_suffix(":-").unwrap();
-    sandbox.haul([bare, "got"]).run().ends(2).says(["has a pipe and no directory", "end its line in :-"]);
-    sandbox.haul([&server.line, "got"]).run().succeeds();
-    ProgramRun::of(server.running).succeeds();
-    assert!(fs::read(source).unwrap() == fs::read(sandbox.path("got")).unwrap());
+    for script in [
+        r#"cat source | "$0" serve --bind 127.0.0.1 - --read-only"#,
+        r#"exec "$0" serve --bind 127.0.0.1 - --read-only < source"#,
+    ] {
+        let server = serve_standard(&sandbox, script);
+        // The wrong direction, and no path: nothing is read, and the server continues.
+        sandbox.haul(["source", &server.line]).run().ends(2).says(["pipe is read-only: writing is forbidden"]);
+        let bare = server.line.strip_suffix(":-").unwrap();
+        sandbox.haul([bare, "got"]).run().ends(2).says(["has a pipe and no directory", "end its line in :-"]);
+        sandbox.haul([&server.line, "got"]).run().succeeds();
+        ProgramRun::of(server.running).succeeds();
+        assert!(fs::read(&source).unwrap() == fs::read(sandbox.path("got")).unwrap(), "{script}");
+        fs::remove_file(sandbox.path("got")).unwrap();
+    }
 }
 
 /// Data that went into a pipe cannot be sent again.

@@ -15,7 +15,6 @@ use haul_proto::wire::resource_metrics::Stage;
 
 use super::session::Source;
 use crate::io::checksum::{FileChecksum, sum_of, verdict};
-use crate::io::storage::calls::read_at;
 use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
@@ -125,6 +124,6 @@ impl Source {
 
     fn read_again(&self, item: &SourceEntry, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let file = item.open_shared().map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
-        read_at(&**file.fd(), room, index * u64::from(self.request.settings.frame.get()))
+        file.read_at(room, index * u64::from(self.request.settings.frame.get()))
     }
 }

@@ -10,7 +10,6 @@ use haul_proto::scheduler::DeltaBase;
 use haul_proto::wire::sparse::DataMap;
 
 use crate::io::frame_buffer::FrameBuffer;
-use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 
 /// Signatures of the base file for the frames of one chunk, in order.
@@ -72,13 +71,13 @@ impl ChunkBase<'_> {
 fn around(window: &mut Vec<u8>, payload: &[u8], offset: u64, block: usize, file: &OpenedFile) -> io::Result<usize> {
     let before = usize::try_from(offset).unwrap_or(usize::MAX).min(block);
     window.resize(before + payload.len() + block, 0);
-    let read = read_at(&**file.fd(), &mut window[..before], offset - before as u64)?;
+    let read = file.read_at(&mut window[..before], offset - before as u64)?;
     if read < before {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     window[before..before + payload.len()].copy_from_slice(payload);
     let behind = before + payload.len();
-    let read = read_at(&**file.fd(), &mut window[behind..], offset + payload.len() as u64)?;
+    let read = file.read_at(&mut window[behind..], offset + payload.len() as u64)?;
     window.truncate(behind + read);
     Ok(before)
 }

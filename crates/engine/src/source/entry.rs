@@ -14,10 +14,10 @@ use rustix::fs::FileType;
 use crate::fs::{FileIdentity, FileStat};
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
-use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 use crate::source::flow_feed::{FlowFeed, FlowPipe, FlowRead};
-use crate::source::own_unlinks::OwnUnlinkRecords;
+use crate::source::input_file::InputFile;
+use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 use crate::source::path::{SourceFileError, SourcePath};
 use crate::source::removable::RemovableFile;
 use crate::source::state::{FileChange, SourceState};
@@ -68,6 +68,8 @@ enum SourceContent {
     Zeros,
     /// A pipe.
     Pipe,
+    /// Standard input that is a regular file.
+    Input(Arc<InputFile>),
 }
 
 impl SourceEntry {
@@ -102,6 +104,16 @@ impl SourceEntry {
         Self { transfer, ..Self::of(operand, SourceContent::Pipe, 0, Timestamp::default()) }
     }
 
+    /// Standard input that is a regular file.
+    pub fn input(operand: Arc<[u8]>, file: Arc<InputFile>) -> Self {
+        let stat = file.stat;
+        Self {
+            offered: SourceState::from(&stat),
+            identity: stat.identity,
+            ..Self::of(operand, SourceContent::Input(file), stat.size, stat.meta.modified)
+        }
+    }
+
     fn of(operand: Arc<[u8]>, content: SourceContent, size: u64, modified: Timestamp) -> Self {
         Self {
             operand,
@@ -124,8 +136,7 @@ impl SourceEntry {
         }
         let Some(place) = self.place() else { return Ok(None) };
         let file = self.open()?;
-        wait_for_write(&file)?;
-        let stat = stat_regular_file(&file)?;
+        let stat = wait_for_write(&file)?;
         let item = Self::file(Arc::clone(&self.operand), place.clone(), &stat);
         let removable = self.removable.as_ref().map(|removable| Box::new(removable.now(&stat, own_unlinks)));
         Ok(Some((Self { is_again: true, removable, tolerates: self.tolerates, ..item }, stat)))
@@ -171,6 +182,16 @@ impl SourceEntry {
         matches!(self.content, SourceContent::Pipe)
     }
 
+    /// Standard input, if it is a regular file.
+    pub fn input_file(&self) -> Option<&InputFile> {
+        if let SourceContent::Input(file) = &self.content { Some(file) } else { None }
+    }
+
+    /// Offset of its first byte in its file.
+    fn begins(&self) -> u64 {
+        self.input_file().map_or(0, |file| file.begins)
+    }
+
     /// Whether it is zeros from memory.
     pub fn is_null(&self) -> bool {
         matches!(self.content, SourceContent::Zeros)
@@ -181,6 +202,7 @@ impl SourceEntry {
         match &self.content {
             SourceContent::Zeros => null::open_zeros(),
             SourceContent::Path(place) => place.parent.open_unseen(&place.name, place.links),
+            SourceContent::Input(file) => file.duplicate(),
             SourceContent::Directory | SourceContent::Pipe => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
@@ -191,11 +213,20 @@ impl SourceEntry {
         if self.is_null() {
             return Ok(self.offered);
         }
-        let stat = || stat_regular_file(file).map(|stat| SourceState::from(&stat));
-        match self.removable.as_deref().and_then(RemovableFile::own_unlinks) {
+        let stat = || Ok(self.state_in(&stat_regular_file(file)?));
+        match self.own_unlinks() {
             None => stat(),
             Some(own) => own.without_removals(|span| Ok(span.as_offered(stat()?, &self.offered))),
         }
+    }
+
+    /// The state that a file's properties show.
+    fn state_in(&self, stat: &FileStat) -> SourceState {
+        SourceState::from(&FileStat { size: stat.size.saturating_sub(self.begins()), ..*stat })
+    }
+
+    fn own_unlinks(&self) -> Option<&OwnUnlinks> {
+        self.removable.as_deref().and_then(RemovableFile::own_unlinks)
     }
 
     /// Whether the open file still equals its offer.
@@ -206,7 +237,12 @@ impl SourceEntry {
     /// Whether the open file has changed since its offer, so that a second reading is needed. Fails after a change that
     /// is not tolerated.
     pub fn needs_second_reading(&self, file: &OwnedFd) -> Result<bool, SourceFileError> {
-        let change = self.stat_state(file)?.change_since(&self.offered);
+        self.tolerate(file, &self.stat_state(file)?)
+    }
+
+    /// As [`Self::needs_second_reading`], for a file in this state.
+    fn tolerate(&self, file: &OwnedFd, now: &SourceState) -> Result<bool, SourceFileError> {
+        let change = now.change_since(&self.offered);
         if change == FileChange::Nothing {
             return Ok(false);
         }
@@ -241,13 +277,17 @@ impl SourceEntry {
     /// The open file, shared by concurrent users. Fails if the file differs from its offer more than is tolerated.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
-        if !self.is_null() {
-            wait_for_write(&file)?;
-        }
-        self.needs_second_reading(&file)?;
+        // One stat shows a write under way, changes since the offer, and the properties.
+        let stat = if self.is_null() { FileStat::at_fd(&file)? } else { wait_for_write(&file)? };
+        let now = match self.own_unlinks() {
+            None if !self.is_null() => self.state_in(&stat),
+            // A state counts only if haul removed no name of the file meanwhile.
+            _ => self.stat_state(&file)?,
+        };
+        self.tolerate(&file, &now)?;
         // Only a hint: its failure has no effect.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
-        Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
+        Ok(Arc::new(OpenedFile::with_stat(file, FileAccess::Read, &stat).beginning_at(self.begins())))
     }
 
     /// Reads a frame of a file in order. After the last one, the file must equal its offer, or need a second reading.
@@ -255,7 +295,7 @@ impl SourceEntry {
         let file = self.open_shared()?;
         let len = frame.frame_len(self.offered.size, index).ok_or(SourceFileError::Changed)?;
         let offset = index.saturating_mul(frame.get().into());
-        if read_at(&**file.fd(), &mut room[..len], offset)? < len {
+        if file.read_at(&mut room[..len], offset)? < len {
             return Err(SourceFileError::Changed);
         }
         let is_last = index + 1 == frame.frames(self.offered.size);
@@ -267,7 +307,7 @@ impl SourceEntry {
 
     /// Rereads bytes of the file.
     pub fn read_again(&self, room: &mut [u8], offset: u64) -> Result<usize, SourceFileError> {
-        Ok(read_at(&**self.open_shared()?.fd(), room, offset)?)
+        Ok(self.open_shared()?.read_at(room, offset)?)
     }
 
     /// The path for messages, below the path that the user typed.
@@ -282,10 +322,12 @@ const ONE_WRITE: Duration = Duration::from_millis(100);
 const LONG_WRITE_MIN: u64 = 256 << 10;
 
 /// Waits until the write(2) call that set the file's change time is complete. The kernel records the time at the start
-/// of a call, so a concurrent read would mix old and new data undetected.
-fn wait_for_write(file: &OwnedFd) -> io::Result<()> {
-    under_way(&FileStat::at_fd(file)?).into_iter().for_each(std::thread::sleep);
-    Ok(())
+/// of a call, so a concurrent read would mix old and new data undetected. Returns the file's properties after it.
+fn wait_for_write(file: &OwnedFd) -> io::Result<FileStat> {
+    let stat = stat_regular_file(file)?;
+    let Some(rest) = under_way(&stat) else { return Ok(stat) };
+    std::thread::sleep(rest);
+    stat_regular_file(file)
 }
 
 fn under_way(stat: &FileStat) -> Option<Duration> {

@@ -218,8 +218,8 @@ impl FlowFeed {
     }
 }
 
-/// The time of a flow is that of its end.
-fn now() -> Timestamp {
+/// The present time: that of a flow is the time of its end.
+pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }
 }

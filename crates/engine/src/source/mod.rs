@@ -13,6 +13,7 @@ mod flow_feed;
 mod flow_frames;
 pub mod frame_sink;
 mod hard_links;
+mod input_file;
 mod list_batches;
 mod offers;
 mod operand_parents;

@@ -30,8 +30,9 @@ use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
 use crate::source::exclusions;
 use crate::source::exclusions::UnreportedExclusions;
-use crate::source::flow_feed::FlowPipe;
+use crate::source::flow_feed::{FlowPipe, now};
 use crate::source::hard_links::{LinkCharge, LinkedFiles};
+use crate::source::input_file::InputFile;
 use crate::source::list_batches::PendingBatches;
 use crate::source::operand_parents::OperandParents;
 use crate::source::operands::{OperandKind, OperandOpener, OperandRoot, operand_links};
@@ -217,6 +218,7 @@ impl OfferBuilder<'_> {
             }
             OperandKind::Null(size) => self.null(operand, *size),
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
+            OperandKind::Input(file) => self.input(operand, file),
             OperandKind::Directory(dir) => {
                 self.tree(operand, Walker::prefetched(dir.clone(), ahead).filtered(self.source.walk.filter.as_ref()))
             }
@@ -547,6 +549,17 @@ impl OfferBuilder<'_> {
             more: None,
         };
         self.offer(entry, SourceEntry::pipe(Arc::clone(&operand.path), pipe)).map(|_| ())
+    }
+
+    /// Standard input that is a regular file: a pipe's mode and owner. Nothing says that an existing target is an earlier
+    /// copy of it, so its time is the present, and it has no version to resume.
+    fn input(&mut self, operand: &OfferedOperand, file: &Arc<InputFile>) -> Option<()> {
+        self.source.count_found(file.stat.size);
+        let mut item = SourceEntry::input(Arc::clone(&operand.path), Arc::clone(file));
+        item.tolerates = self.source.tolerates();
+        let entry = self.source.file_entry(EntryPlace::Operand(operand.number), &file.stat);
+        let meta = EntryMetadata { modified: now(), ..own_meta() };
+        self.offer(Entry { meta, version: None, ..entry }, item).map(drop)
     }
 
     fn place_of(&self, operand: &OfferedOperand, name: Option<&Name>) -> EntryPlace {

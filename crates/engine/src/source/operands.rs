@@ -27,6 +27,7 @@ use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRefusal, PolicyRule};
 use crate::source::flow_feed::FlowPipe;
+use crate::source::input_file::InputFile;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::machine;
 
@@ -50,6 +51,8 @@ pub enum OperandKind {
     Null(u64),
     /// The output of a pipe, or the contents of a block device.
     Pipe(Arc<FlowPipe>),
+    /// Standard input that is a regular file.
+    Input(Arc<InputFile>),
 }
 
 impl OperandRoot {
@@ -89,6 +92,8 @@ impl OperandRoot {
             OperandKind::Symlink(..) => {}
             // It is already open.
             OperandKind::Pipe(_) => {}
+            // It is reopened for direct I/O.
+            OperandKind::Input(file) => bounds.allow(&file.fd, ConfineRights::ReadFile),
             OperandKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, ConfineRights::ReadFile))),
         }
     }
@@ -98,7 +103,7 @@ impl OperandRoot {
         let dir = match &self.kind {
             OperandKind::Directory(dir) => Some(dir).filter(|_| below),
             OperandKind::File(parent, ..) | OperandKind::Symlink(parent, ..) => Some(parent),
-            OperandKind::Pipe(_) | OperandKind::Null(_) => None,
+            OperandKind::Pipe(_) | OperandKind::Input(_) | OperandKind::Null(_) => None,
         };
         // A parent that cannot be opened prevents removal, which the removal reports.
         dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::RemoveFiles))));
@@ -133,19 +138,33 @@ pub fn open_pipe(
     };
     let opened = match request.pipe {
         PipeKind::Standard => {
-            inherited.map(|pipe| FlowPipe::new(pipe.fd, pipe.program)).ok_or(OperandRefusal::RemoteInput)
+            let small_max = request.settings.frame.pack_file_max();
+            inherited.map(|pipe| standard_input(pipe, small_max)).ok_or(OperandRefusal::RemoteInput)
         }
-        PipeKind::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
-        PipeKind::Named | PipeKind::No => named(operand, policy),
+        PipeKind::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())).map(pipe_kind),
+        PipeKind::Named | PipeKind::No => named(operand, policy).map(pipe_kind),
     };
-    let root = opened.map(|spring| {
+    let root = opened.map(|kind| {
         let identity = FileIdentity { device: 0, inode: 0 };
+        let is_followed = matches!(&kind, OperandKind::Pipe(pipe) if pipe.is_followed());
         // A file has a name of its own; a pipe does not.
-        let own = own_name(Path::new(OsStr::from_bytes(operand))).filter(|_| spring.is_followed());
+        let own = own_name(Path::new(OsStr::from_bytes(operand))).filter(|_| is_followed);
         let name = own.and_then(|name| Name::new(name.as_bytes()).ok());
-        OperandRoot { name, identity, kind: OperandKind::Pipe(Arc::new(spring)) }
+        OperandRoot { name, identity, kind }
     });
     vec![root.map_err(|refusal| reporter.failed(operand.clone(), refusal.to_string())).ok()]
+}
+
+fn pipe_kind(pipe: FlowPipe) -> OperandKind {
+    OperandKind::Pipe(Arc::new(pipe))
+}
+
+/// Standard input: a large regular file is read as such, all else in order.
+fn standard_input(pipe: InheritedPipe, small_max: u64) -> OperandKind {
+    match InputFile::new(pipe, small_max) {
+        Ok(file) => OperandKind::Input(Arc::new(file)),
+        Err(pipe) => pipe_kind(FlowPipe::new(pipe.fd, pipe.program)),
+    }
 }
 
 /// Follows a growing file.

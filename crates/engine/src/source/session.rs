@@ -19,7 +19,7 @@ use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::SourceSession as Machine;
 use haul_proto::wire::list_batch::SourceBatch;
-use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
@@ -38,6 +38,7 @@ use crate::net::stream::DataStream;
 use crate::net::stream::compress::CompressingStream;
 use crate::policy::HostPolicy;
 use crate::source::entry::SourceEntry;
+use crate::source::input_file::InputFile;
 use crate::source::list_batches::PendingBatches;
 use crate::source::operands::{self, OperandRoot, origin};
 use crate::source::own_unlinks::OwnUnlinkRecords;
@@ -123,6 +124,17 @@ impl State {
 
     pub(super) fn is_in_use(&self, StreamId(id): StreamId) -> bool {
         self.in_use.as_ref().is_none_or(|in_use| in_use.contains(id.into()))
+    }
+}
+
+/// Moves the caller's offset in standard input behind the data, once these messages say that all of it was read.
+fn consume_input(machine: &Machine<SourceEntry>, messages: &[SourceMessage]) {
+    for message in messages {
+        if let SourceMessage::FileEnd { entry, .. } = message
+            && let Some(item) = machine.handle_of(*entry)
+        {
+            item.input_file().into_iter().for_each(InputFile::consume);
+        }
     }
 }
 
@@ -294,6 +306,7 @@ impl Source {
             let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
             if !messages.is_empty() {
                 let ends = self.ends_of(&state.machine, &messages);
+                consume_input(&state.machine, &messages);
                 let is_over = state.is_over();
                 drop(state);
                 self.audit_ends(&ends);

@@ -213,8 +213,11 @@ impl<O: FrameSink> StreamSender<'_, O> {
         source.audit_begin(&chunk.handle)?;
         let may_share =
             matches!(known, PeerChunkState::Nothing) && !chunk.handle.is_null() && !source.policy.is_forced();
-        // A second reading proves nothing of shared blocks.
-        let may_share = may_share && !chunk.handle.is_again() && !chunk.handle.has_changed(FileChange::Metadata);
+        // Blocks are shared at equal offsets, and a second reading proves nothing of them.
+        let may_share = may_share
+            && file.begins() == 0
+            && !chunk.handle.is_again()
+            && !chunk.handle.has_changed(FileChange::Metadata);
         if may_share
             && let Some(target) = self.sink.target_here()
             && target.share(&file, chunk.entry, chunk.size, chunk.frames.clone())?

@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use haul_proto::wire::sparse::DataMap;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::FileAccess;
+use super::calls::read_at;
 use super::extents::FileExtents;
+use super::{ALIGNMENT, FileAccess};
 use crate::fs::FileStat;
 use crate::fs::file_system::{is_memory, magic_of};
 use crate::sys::page_cache::finish_write_back;
@@ -27,6 +28,8 @@ pub struct OpenedFile {
     may_have_holes: bool,
     extents: Arc<FileExtents>,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
+    /// Offset in the file of the first byte to be read: 0, except for standard input.
+    begins: u64,
     since: Instant,
     /// The first error of an awaited write-back: the kernel reports each once, and a later fsync would succeed.
     lost: OnceLock<Errno>,
@@ -35,15 +38,35 @@ pub struct OpenedFile {
 impl OpenedFile {
     /// Wraps a file that is open for `access`.
     pub fn new(fd: OwnedFd, access: FileAccess) -> io::Result<Self> {
-        let stat = fstat(&fd)?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        let is_file = kind == FileType::RegularFile;
-        let has_blocks = is_file || kind == FileType::BlockDevice;
+        let stat = FileStat::at_fd(&fd)?;
+        Ok(Self::with_stat(fd, access, &stat))
+    }
+
+    /// Wraps a file whose state after its opening is known.
+    pub fn with_stat(fd: OwnedFd, access: FileAccess, stat: &FileStat) -> Self {
+        let is_file = stat.kind == FileType::RegularFile;
+        let has_blocks = is_file || stat.kind == FileType::BlockDevice;
         let in_memory = !is_file || is_memory(magic_of(&fd));
-        let may_have_holes = FileStat::from(&stat).may_have_holes();
-        let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
+        let may_have_holes = stat.may_have_holes();
+        let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.identity.device);
         let (fd, extents, lost) = (Arc::new(fd), Arc::default(), OnceLock::new());
-        Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, since, lost })
+        let begins = 0;
+        Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, begins, since, lost }
+    }
+
+    /// Sets the offset in the file of the first byte to be read.
+    pub fn beginning_at(self, begins: u64) -> Self {
+        Self { begins, ..self }
+    }
+
+    /// Offset in the file of the first byte to be read.
+    pub fn begins(&self) -> u64 {
+        self.begins
+    }
+
+    /// Fills `room` with the bytes at `offset` after the first byte to be read; fewer at the end of the file.
+    pub fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
+        read_at(&*self.fd, room, self.begins.saturating_add(offset))
     }
 
     /// Sets known extents, for a file that is reopened for each chunk.
@@ -88,9 +111,11 @@ impl OpenedFile {
         &self.fd
     }
 
-    /// The descriptor for direct I/O, opened on first use. `None` if the file system refuses.
+    /// The descriptor for direct I/O, opened on first use. `None` if the file system refuses, or no block begins where
+    /// the first byte is.
     pub fn direct(&self) -> Option<&Arc<OwnedFd>> {
-        let open = || self.has_blocks.then(|| self.open_direct().ok()).flatten().map(Arc::new);
+        let may_open = self.has_blocks && self.begins.is_multiple_of(ALIGNMENT as u64);
+        let open = || may_open.then(|| self.open_direct().ok()).flatten().map(Arc::new);
         self.direct.get_or_init(open).as_ref()
     }
 

@@ -101,6 +101,7 @@ impl StoragePolicy {
 
     /// The plan for cached data, or data that will be cached.
     fn plan_cached_read(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> Option<IoPlan> {
+        let (size, offset) = (file.begins().saturating_add(size), file.begins().saturating_add(offset));
         let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
         there.then(|| {
             let is_ours = self.drops(file, size) && !is_kept(file, size, offset, len);

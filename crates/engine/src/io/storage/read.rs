@@ -40,9 +40,10 @@ impl FrameReader {
         self
     }
 
-    /// Adds a chunk of a file, from `start` to `end`, to be read after those before it.
+    /// Adds a chunk of a file, from `start` to `end` after its first byte, to be read after those before it.
     pub fn add(&mut self, file: Arc<OpenedFile>, plan: IoPlan, start: u64, end: u64) {
         let Self { ahead, meter, .. } = self;
+        let (start, end) = (file.begins().saturating_add(start), file.begins().saturating_add(end));
         if ahead.first().is_none() {
             meter.reset(plan.trial.is_some());
         }

@@ -52,7 +52,14 @@ impl Committer {
             return self.deltas.apply_patch((named, file.size()), base, patch, modified, to_disk).into();
         }
         let frame = self.job.request.settings.frame;
-        if let Err(error) = check_length(whole.fd(), whole.size).and_then(|()| check_holes(whole, frame)) {
+        let checked = match whole.bytes {
+            // Its one write was complete, and no other program can open it.
+            ContentState::Nameless(_) => Ok(()),
+            ContentState::Open(_) | ContentState::Gone => {
+                check_length(whole.fd(), whole.size).and_then(|()| check_holes(whole, frame))
+            }
+        };
+        if let Err(error) = checked {
             return FinalizeOutcome::Lost(error);
         }
         let (path, temp_files) = (&named.path, &self.tree.temp_files);

@@ -65,9 +65,9 @@ impl TempFiles {
     /// Opens the temporary file of a final name, empty: a new one, or an earlier run's. It is readable too, for
     /// read-back. With a `journal`, it survives a stopped job.
     pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &JobLocks) -> Result<OwnedFd, FileError> {
-        let file = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?.ok_or(Errno::NOENT)?;
+        let (file, stat) = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?.ok_or(Errno::NOENT)?;
         // Object stores refuse it, and a new file is empty.
-        if FileStat::at_fd(&file)?.size > 0 {
+        if stat.size > 0 {
             ftruncate(&file, 0)?;
         }
         Ok(file)
@@ -81,24 +81,25 @@ impl TempFiles {
         journal: &FileName,
         locks: &JobLocks,
     ) -> Result<Option<OwnedFd>, FileError> {
-        self.lock(path, OFlags::RDWR, Some(journal), locks)
+        Ok(self.lock(path, OFlags::RDWR, Some(journal), locks)?.map(|(file, _)| file))
     }
 
+    /// Opens and locks a temporary file. Returns it with its state, apart from its mode.
     fn lock(
         &self,
         path: &TargetPath,
         flags: OFlags,
         journal: Option<&FileName>,
         locks: &JobLocks,
-    ) -> Result<Option<OwnedFd>, FileError> {
+    ) -> Result<Option<(OwnedFd, FileStat)>, FileError> {
         let expected = temporary_name(&path.name, b"file");
         let locked = match lock_own(&path.dir, &expected, flags, locks) {
             Ok(None) => lock_random(&path.dir, &expected, flags, locks),
             locked => locked,
         };
         let Some(LockedTempFile { name, file, is_new }) = locked? else { return Ok(None) };
-        let mode = FileStat::at_fd(&file)?.meta.mode;
-        if u32::from(mode) != UNFINISHED_MODE {
+        let stat = FileStat::at_fd(&file)?;
+        if u32::from(stat.meta.mode) != UNFINISHED_MODE {
             // A run killed after setting the final mode may have left the file readable by all, or set-id. Some file
             // systems have no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
@@ -115,7 +116,7 @@ impl TempFiles {
         if !self.add(&path.dir, &expected, name, journal) {
             return Err(FileError::Stopped);
         }
-        Ok(Some(file))
+        Ok(Some((file, stat)))
     }
 
     /// Renames a complete file to its final name.
