@@ -71,7 +71,8 @@ fn only_changed_pages_are_written() {
             let mut changed = 0;
             let site = Site::new(sandbox, place, |bytes| changed = pages(bytes));
             let (run, written) = site.push(options);
-            assert!((changed..changed + 16 * PAGE as u64).contains(&written), "{kind}: {written}: {}", run.account());
+            // Shorter runs of equal pages are written too.
+            assert!((changed..2 * changed).contains(&written), "{kind}: {written}: {}", run.account());
             assert_eq!(run.summary()["bytes"], SIZE, "{}", run.account());
         }
     });
@@ -130,8 +131,11 @@ fn holes_and_zeros_are_kept() {
 fn there_is_no_need_for_room_for_a_second_copy() {
     on_each_kind(|sandbox, place, kind| {
         let site = Site::new(sandbox, place, |bytes| drop(pages(bytes)));
-        let script = "fallocate -l $(($(stat -fc '%a*%S' \"$1\") - 20000000)) \"$1/full\"";
-        let fill = format!("set -- {}; {script}", place.display());
+        // Full, but for 30 MB.
+        let fill = format!(
+            "cd {} && for n in $(seq 99); do head -c 10M /dev/zero >f$n || break; done; sync; rm f1 f2 f3; sync",
+            place.display()
+        );
         haul_e2e::shell(sandbox, &fill).run().succeeds();
         let (run, written) = site.push(&[]);
         assert!(written < 2_000_000, "{kind}: {written}: {}", run.account());
