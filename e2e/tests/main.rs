@@ -14,6 +14,7 @@ mod config;
 mod confinement;
 mod damage;
 mod delta;
+mod delta_clones;
 mod diagnose;
 mod digests;
 mod disk;

@@ -71,6 +71,7 @@ fn entry_facts(summary: &Summary) -> Vec<(&'static str, String)> {
         let (count, bytes, old) = (files(delta.files), size(delta.bytes), size(delta.old_bytes));
         let speedup = delta.speedup();
         add("delta", true, &|| format!("{count} of {bytes}, {old} from base files: speedup {speedup:.1}"));
+        add("written", !summary.is_dry, &|| format!("{} at the target", size(counters.bytes_stored)));
     }
     facts
 }

@@ -18,6 +18,7 @@ use haul_proto::wire::message::{ListingEnd, SourceMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
 
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
@@ -200,9 +201,11 @@ impl TargetReceiver {
 
     /// Handles a frame that was written, or could not be.
     pub(super) fn frame_written(&self, WrittenFrame { item, frame, len, result }: WrittenFrame) {
-        if let Err(error) = result {
-            return self.fail_file(frame.entry, &item, &error);
-        }
+        let stored = match result {
+            Ok(stored) => stored,
+            Err(error) => return self.fail_file(frame.entry, &item, &error),
+        };
+        add(&self.job.reporter.tally.bytes_stored, stored);
         let settings = &self.job.request.settings;
         if let ReceiverEntry::File(file) = &*item {
             file.count_written(len as u64, &self.job.reporter.tally.bytes_written);

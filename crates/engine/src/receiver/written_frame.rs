@@ -15,6 +15,6 @@ pub struct WrittenFrame {
     pub frame: DataFrame,
     /// Bytes of its payload.
     pub len: usize,
-    /// Why it could not be written.
-    pub result: Result<(), FileError>,
+    /// Its bytes that had to be written, without holes and shared blocks; or why it could not be written.
+    pub result: Result<u64, FileError>,
 }

@@ -36,6 +36,9 @@ macro_rules! with_counters {
             filtered: SOURCE, "entries filtered", saturating_add;
             /// Bytes written.
             bytes_written: TARGET, "bytes written", saturating_add;
+            /// The part of them that storage had to take: neither holes, nor blocks shared with another file, nor blocks
+            /// of an updated file that stay.
+            bytes_stored: TARGET, "bytes stored", saturating_add;
             /// Bytes of files that existed already.
             bytes_skipped: TARGET, "bytes skipped", saturating_add;
             /// Frames that arrived damaged and were requested again.

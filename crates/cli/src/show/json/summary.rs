@@ -113,6 +113,7 @@ struct WireFields {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WrittenFields {
+    target_written_bytes: u64,
     cloned_bytes: u64,
     durable: bool,
     delta: Option<DeltaFields>,
@@ -275,6 +276,7 @@ impl<'a> CopySummaryFields<'a> {
             workers: summary.into(),
             slowest: diagnosis.slowest.iter().map(SlowFileFields::from).collect(),
             written: WrittenFields {
+                target_written_bytes: counters.bytes_stored,
                 cloned_bytes: files.cloned_bytes,
                 durable: integrity.durable,
                 delta: summary.delta.as_ref().map(DeltaFields::from),

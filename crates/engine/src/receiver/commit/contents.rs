@@ -58,6 +58,7 @@ impl Committer {
         let written = self.write_complete(file, disk.as_deref(), bytes, packed.modified)?;
         let size = bytes.len() as u64;
         add(&self.job.reporter.tally.bytes_written, size);
+        add(&self.job.reporter.tally.bytes_stored, size);
         if file.base().is_some() {
             self.job.reporter.delta.carried(bytes.len(), 0);
         }

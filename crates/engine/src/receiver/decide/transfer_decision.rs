@@ -11,7 +11,8 @@ use haul_proto::sync::EqualityTest;
 use haul_proto::wire::ranges::TargetRange;
 
 use crate::fs::attributes::read;
-use crate::fs::{FileStat, MetadataParts};
+use crate::fs::{Dir, FileStat, MetadataParts};
+use crate::io::storage::file::magic_of;
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
@@ -154,8 +155,8 @@ impl EntryDecider {
         Ok(self.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
     }
 
-    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. With a base
-    /// file, less space may suffice.
+    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. A base file whose
+    /// blocks can be cloned leaves unknown how much is needed.
     pub(crate) fn check_space(
         &self,
         path: &TargetPath,
@@ -170,11 +171,19 @@ impl EntryDecider {
             return Ok(());
         }
         let Ok(space) = rustix::fs::fstatvfs(&*path.dir.fd()?) else { return Ok(()) };
+        if has_base && !self.job.policy.is_forced() && has_reflinks(&path.dir) {
+            return Ok(());
+        }
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
         if space.f_blocks > 0 && needed > free { Err(FileError::NoSpace { needed, free }) } else { Ok(()) }
     }
+}
+
+/// Whether a directory is on btrfs or XFS (statfs(2)), which clone blocks; XFS made long ago does not.
+fn has_reflinks(dir: &Dir) -> bool {
+    dir.fd().is_ok_and(|fd| [0x9123_683e, 0x5846_5342].contains(&magic_of(&*fd)))
 }
 
 fn named_file(path: TargetPath, meta: EntryMetadata, decided: &EntryDecision) -> NamedFile {

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 
 use crate::fs::{FileStat, FollowLinks};
 use crate::io::storage::calls::{read_at, write_at};
+use crate::io::storage::file::OpenedFile;
 use crate::io::storage::holes::punch;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::entry::ReceiverEntry;
@@ -77,7 +78,9 @@ impl DeltaStage {
         chunks: &[(u64, &[u8])],
     ) -> WrittenFrame {
         let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
-        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), chunks, file.with_holes().is_some())?));
+        let bytes = chunks.iter().map(|(_, chunk)| chunk.len() as u64).sum();
+        let write = |patch: Arc<OpenedFile>| in_place.write(patch.fd(), chunks, file.with_holes().is_some());
+        let result = opened.and_then(|patch| Ok(write(patch).map(|()| bytes)?));
         WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result }
     }
 

@@ -24,6 +24,7 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::extents::FileExtents;
 use crate::io::storage::file::OpenedFile;
+use crate::receiver::delta::frame_parts::FramePart;
 use crate::receiver::place::error::FileError;
 
 /// Collected rolling signatures.
@@ -180,15 +181,34 @@ impl BaseSource {
         BaseFile { size: self.version.size, method: self.method }.check(steps, frame)
     }
 
-    /// Rebuilds a frame.
-    pub fn rebuild_frame(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), FileError> {
-        let file = self.opened.get_or_init(|| self.open()).clone()?;
-        let read = |offset, bytes: &mut [u8]| match read_at(&**file.fd(), bytes, offset) {
-            Ok(read) if read == bytes.len() => Ok(()),
-            Ok(_) => Err(FileError::BaseChanged),
-            Err(error) => Err(error.into()),
+    /// The file, opened for the first frame that is rebuilt from it.
+    pub fn opened(&self) -> Result<Arc<OpenedFile>, FileError> {
+        self.opened.get_or_init(|| self.open()).clone()
+    }
+
+    /// Rebuilds a frame at `frame_offset` of `new_file`. Reads cloned parts from there: what is verified is what the new
+    /// file has, whatever has become of the base file.
+    pub fn rebuild_frame(
+        &self,
+        parts: &[FramePart<'_>],
+        (new_file, frame_offset): (&OpenedFile, u64),
+        frame: &mut [u8],
+    ) -> Result<(), FileError> {
+        let base = self.opened()?;
+        let steps: Vec<_> = parts.iter().map(|part| part.step).collect();
+        let mut copies = parts.iter().filter(|part| matches!(part.step, DeltaInstruction::Old { .. }));
+        let read = |offset, bytes: &mut [u8]| {
+            let (file, offset) = match copies.next() {
+                Some(part) if part.is_cloned => (new_file, frame_offset + part.bytes.start as u64),
+                _ => (&*base, offset),
+            };
+            match read_at(&**file.fd(), bytes, offset) {
+                Ok(read) if read == bytes.len() => Ok(()),
+                Ok(_) => Err(FileError::BaseChanged),
+                Err(error) => Err(error.into()),
+            }
         };
-        make(steps, frame, read)
+        make(&steps, frame, read)
     }
 }
 

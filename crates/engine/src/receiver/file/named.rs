@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::io::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
 use crate::io::storage::calls::write_at;
 use crate::io::storage::file::OpenedFile;
-use crate::io::storage::holes::punch;
+use crate::io::storage::holes::{map_of_zeros, punch};
 use crate::io::storage::policy::IoPlan;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::base::BaseSource;
@@ -62,6 +62,8 @@ pub struct NamedFile {
     pub writing: Mutex<DropBehind>,
     /// Reflinks with its source are unsupported.
     pub unshared: AtomicBool,
+    /// It shares blocks with another file: holes may contain that file's data.
+    pub holds_clones: AtomicBool,
 }
 
 /// Records of a growing file, for resuming.
@@ -104,6 +106,7 @@ impl NamedFile {
             room: OnceLock::new(),
             writing: Mutex::default(),
             unshared: AtomicBool::new(false),
+            holds_clones: AtomicBool::new(false),
         }
     }
 
@@ -160,15 +163,16 @@ impl NamedFile {
     }
 
     /// Allocates the file of `size` bytes, or its range, before its first direct write: in the kernel, writes that
-    /// extend a file exclude each other. If the file system cannot allocate, they do so. A file with holes only gets
-    /// its length.
+    /// extend a file exclude each other. If the file system cannot allocate, they do so. A file that has holes, or may
+    /// share blocks with a base file, only gets its length.
     pub fn make_room(&self, file: &OpenedFile, size: u64) -> io::Result<()> {
         let fd = &**file.fd();
         let allocate = |offset, len| match fallocate(fd, FallocateFlags::empty(), offset, len) {
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
             _ => Ok(()),
         };
-        let made = self.room.get_or_init(|| match (self.has_holes(), self.range()) {
+        let is_sparse = self.has_holes() || self.base.is_some() && self.takes_blocks();
+        let made = self.room.get_or_init(|| match (is_sparse, self.range()) {
             (false, None) => allocate(0, size),
             (false, Some(range)) => allocate(range.offset(), range.bytes_in(size)),
             (true, None) => ftruncate(fd, size),
@@ -200,37 +204,73 @@ impl NamedFile {
         Ok(())
     }
 
-    /// Writes the data blocks of a frame of a file of `size` bytes, and skips its holes.
+    /// Writes the data blocks of a frame of a file of `size` bytes, and skips its holes. Returns the bytes written.
     pub fn write_sparse(
         &self,
         file: &OpenedFile,
         bytes: &[u8],
-        (offset, size): (u64, u64),
+        place: (u64, u64),
         map: &DataMap,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
+        self.write_runs(file, bytes, place, &map.runs(bytes.len()))
+    }
+
+    /// Writes the parts of a frame of a file of `size` bytes that it does not share with its base file. Returns the bytes
+    /// written.
+    pub fn write_parts(
+        &self,
+        file: &OpenedFile,
+        bytes: &[u8],
+        place: (u64, u64),
+        parts: &[Range<usize>],
+    ) -> io::Result<u64> {
+        let runs_of = |part: &Range<usize>| {
+            // Instructions do not distinguish holes from zeros.
+            let map = if self.has_holes() { map_of_zeros(&bytes[part.clone()]) } else { None };
+            let runs = map.map_or_else(|| vec![(true, 0..part.len())], |map| map.runs(part.len()));
+            let start = part.start;
+            runs.into_iter().map(move |(is_data, run)| (is_data, start + run.start..start + run.end))
+        };
+        self.write_runs(file, bytes, place, &parts.iter().flat_map(runs_of).collect::<Vec<_>>())
+    }
+
+    /// Writes runs of data, and leaves the others as holes.
+    fn write_runs(
+        &self,
+        file: &OpenedFile,
+        bytes: &[u8],
+        (offset, size): (u64, u64),
+        runs: &[(bool, Range<usize>)],
+    ) -> io::Result<u64> {
         let fd = &**file.fd();
         let _turn = during(Stage::Turn, || lock(&self.writing));
         // A trailing hole is part of the file too.
         self.make_room(file, size)?;
         // An earlier run's data may be there, or wrong data.
-        let may_hold_data =
-            self.recording.as_ref().is_some_and(|recording| recording.may_hold_data) || self.sent_again.get().is_some();
-        for (is_data, range) in map.runs(bytes.len()) {
+        let may_hold_data = self.recording.as_ref().is_some_and(|recording| recording.may_hold_data)
+            || self.sent_again.get().is_some()
+            || self.holds_clones.load(Ordering::Relaxed);
+        let mut written = 0;
+        for (is_data, range) in runs {
             let at = offset + range.start as u64;
             match is_data {
-                true => write_at(fd, &bytes[range], at)?,
+                true => {
+                    write_at(fd, &bytes[range.clone()], at)?;
+                    written += range.len() as u64;
+                }
                 false if may_hold_data => punch(fd, at, range.len() as u64)?,
                 false => {}
             }
         }
-        Ok(())
+        Ok(written)
     }
 
-    /// Reflinks a range of the source file instead of writing it. Streams take turns. After a failure, reflinks are
-    /// not tried again for this file.
-    pub fn share_range(&self, file: &OpenedFile, source: &OpenedFile, offset: u64, len: u64) -> io::Result<()> {
+    /// Reflinks a range of another file, to `offset`, instead of writing it. Streams take turns. After a failure,
+    /// reflinks are not tried again for this file.
+    pub fn share_range(&self, file: &OpenedFile, other: &OpenedFile, range: Range<u64>, offset: u64) -> io::Result<()> {
         let _turn = lock(&self.writing);
-        let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
+        self.holds_clones.store(true, Ordering::Relaxed);
+        let shared = clone_range(&**other.fd(), &**file.fd(), range, offset);
         self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
         shared
     }

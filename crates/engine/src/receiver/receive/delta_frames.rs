@@ -14,6 +14,7 @@ use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::holes::map_of_zeros;
 use crate::metrics::stage_timer::during;
 use crate::receiver::delta::delta_apply::{DeltaFrameBuild, WAITING_MAX};
+use crate::receiver::delta::frame_parts::parts;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::BaseSource;
@@ -83,7 +84,13 @@ impl FrameReceiver {
         let capacity = self.job.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
-        let is_made = during(Stage::Read, || base.rebuild_frame(steps, made.payload_mut()));
+        let mut frame_parts = parts(steps);
+        // A file that cannot be opened is reported when the frame is written.
+        let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
+        let is_made = opened.and_then(|opened| {
+            frame_parts = self.share_base(item, base, std::mem::take(&mut frame_parts), frame.offset);
+            during(Stage::Read, || base.rebuild_frame(&frame_parts, (&opened, frame.offset), made.payload_mut()))
+        });
         let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let rebuilt = match is_made {
@@ -99,6 +106,12 @@ impl FrameReceiver {
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
         self.digests.update(file, &data, made.payload());
+        if frame_parts.iter().any(|part| part.is_cloned) {
+            let written = frame_parts.into_iter().filter(|part| !part.is_cloned).map(|part| part.bytes);
+            writer.write_parts(item, &data, made.payload(), &written.collect::<Vec<_>>());
+            writer.spare = Some(made);
+            return Ok(());
+        }
         // Instructions do not distinguish holes from zeros.
         made.set_map(if file.with_holes().is_some() { map_of_zeros(made.payload()) } else { None });
         let free = writer.write(item, &data, made);

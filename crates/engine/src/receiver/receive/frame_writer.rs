@@ -2,6 +2,7 @@
 //! flight while the stream receives into another buffer, and the session learns of a frame once the disk has it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -136,7 +137,7 @@ impl FrameWriter {
         if let (Some(map), Some(named)) = (buffer.map(), file.with_holes()) {
             let write = || named.write_sparse(&opened, buffer.payload(), (frame.offset, file.size()), map);
             let written = during(Stage::Write, write);
-            self.complete(item, frame, len, written.map_err(FileError::from));
+            self.complete_partly(item, frame, len, written.map_err(FileError::from));
             return buffer;
         }
         let plan = self.plan_write(file, &opened, frame.offset, len as u64);
@@ -147,6 +148,18 @@ impl FrameWriter {
         let written = during(Stage::Write, || self.meter.time(write));
         self.complete(item, frame, len, written.map_err(FileError::from));
         buffer
+    }
+
+    /// Writes these parts of a rebuilt frame: its file shares the others with the base file.
+    pub fn write_parts(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, bytes: &[u8], parts: &[Range<usize>]) {
+        let ReceiverEntry::File(file) = &**item else { return };
+        let write = |opened: Arc<OpenedFile>| match file.named() {
+            Some(named) => Ok(named.write_parts(&opened, bytes, (frame.offset, file.size()), parts)?),
+            None => Err(FileError::IsDirectory),
+        };
+        let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
+        let written = during(Stage::Write, || opened.and_then(write));
+        self.complete_partly(item, frame, bytes.len(), written);
     }
 
     /// Waits for all writes in flight.
@@ -194,6 +207,17 @@ impl FrameWriter {
     }
 
     fn complete(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, len: usize, result: Result<(), FileError>) {
+        self.complete_partly(item, frame, len, result.map(|()| len as u64));
+    }
+
+    /// Ends a frame with the number of its bytes that had to be written.
+    fn complete_partly(
+        &mut self,
+        item: &Arc<ReceiverEntry>,
+        frame: &DataFrame,
+        len: usize,
+        result: Result<u64, FileError>,
+    ) {
         self.add_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 

@@ -47,7 +47,7 @@ impl FrameWriter {
         queue.record_write(result.is_err());
         queue.recycle(buffer);
         self.in_order = Some(Arc::clone(&item));
-        Some(WrittenFrame { item, frame, len, result })
+        Some(WrittenFrame { item, frame, len, result: result.map(|()| len as u64) })
     }
 
     fn write_to_sink(&self, file: &ReceivingFile, bytes: &[u8]) -> Result<(), FileError> {

@@ -17,7 +17,9 @@ use rustix::io::Errno;
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
+use crate::receiver::delta::frame_parts::{FramePart, clone_parts};
 use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::receive::FrameReceiver;
 
@@ -39,7 +41,7 @@ impl FrameReceiver {
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
         let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
-        if !during(Stage::Write, || self.share_range(source, &item, offset, len)) {
+        if !during(Stage::Write, || self.share_range(source, &item, offset..offset + len, offset)) {
             self.release(entry, frames);
             return Ok(None);
         }
@@ -85,12 +87,32 @@ impl FrameReceiver {
         self.session.apply(|machine| frames.for_each(|index| machine.release_frame(entry, index * frame_bytes)));
     }
 
-    fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
+    /// Clones what a frame has in common with its base file, as far as possible.
+    pub(crate) fn share_base<'a>(
+        &self,
+        item: &ReceiverEntry,
+        base: &BaseSource,
+        parts: Vec<FramePart<'a>>,
+        frame_offset: u64,
+    ) -> Vec<FramePart<'a>> {
+        let ReceiverEntry::File(file) = item else { return parts };
+        let Ok(base) = base.opened() else { return parts };
+        let may_share = file.named().is_some_and(NamedFile::takes_blocks)
+            && !self.job.policy.is_forced()
+            && !self.reflinks.is_refused(&base);
+        if !may_share {
+            return parts;
+        }
+        let clone = |range, offset| self.share_range(&base, item, range, offset);
+        during(Stage::Write, || clone_parts(parts, frame_offset, clone))
+    }
+
+    fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, range: Range<u64>, offset: u64) -> bool {
         let ReceiverEntry::File(file) = item else { return false };
         // The delivery of its frames reports a file that cannot be opened.
         let Ok(opened) = file.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
         let Some(named) = file.named() else { return false };
-        match named.share_range(&opened, source, offset, len) {
+        match named.share_range(&opened, source, range, offset) {
             Ok(()) => true,
             Err(error) if is_refusal_for_all(&error) => {
                 self.reflinks.refuse(source);
