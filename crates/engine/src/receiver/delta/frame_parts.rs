@@ -51,7 +51,8 @@ pub fn clone_parts<'a>(
         let old = |bytes: &Range<usize>| offset + (bytes.start - part.bytes.start) as u64;
         let from = old(&blocks);
         may_clone = clone(from..from + blocks.len() as u64, frame_offset + blocks.start as u64);
-        let around = [(part.bytes.start..blocks.start, false), (blocks.clone(), may_clone), (blocks.end..part.bytes.end, false)];
+        let around =
+            [(part.bytes.start..blocks.start, false), (blocks.clone(), may_clone), (blocks.end..part.bytes.end, false)];
         split.extend(around.into_iter().filter(|(bytes, _)| !bytes.is_empty()).map(|(bytes, is_cloned)| FramePart {
             step: DeltaInstruction::Old { offset: old(&bytes), len: bytes.len() },
             bytes,
@@ -78,12 +79,15 @@ mod tests {
 
     const B: usize = BLOCK;
 
+    /// Clones that were tried: ranges in the base file, offsets in the new one.
+    type Tried = Vec<(Range<u64>, u64)>;
+
     fn old(offset: usize, len: usize) -> DeltaInstruction<'static> {
         DeltaInstruction::Old { offset: offset as u64, len }
     }
 
-    /// The clones that are tried, and the parts that come of them, with the offset in the base file of copies.
-    fn clones(steps: &[DeltaInstruction<'_>], succeed: usize) -> (Vec<(Range<u64>, u64)>, Vec<(Range<usize>, bool)>) {
+    /// The clones that are tried, and the parts that come of them.
+    fn clones(steps: &[DeltaInstruction<'_>], succeed: usize) -> (Tried, Vec<(Range<usize>, bool)>) {
         let mut tried = Vec::new();
         let split = clone_parts(parts(steps), 64 * B as u64, |from, to| {
             tried.push((from, to));
@@ -107,8 +111,7 @@ mod tests {
         let steps = [old(64 * B, 8 * B), DeltaInstruction::New(&new), old(74 * B, 5 * B + 9)];
         let (tried, split) = clones(&steps, 9);
         assert_eq!(tried, [(blocks(64..72), 64 * B as u64), (blocks(74..79), 74 * B as u64)]);
-        let expected =
-            [(0..8 * B, true), (8 * B..10 * B, false), (10 * B..15 * B, true), (15 * B..15 * B + 9, false)];
+        let expected = [(0..8 * B, true), (8 * B..10 * B, false), (10 * B..15 * B, true), (15 * B..15 * B + 9, false)];
         assert_eq!(split, expected);
         // Moved by whole blocks, from the middle of one.
         let (tried, split) = clones(&[DeltaInstruction::New(&new[..100]), old(3 * B + 100, 6 * B)], 9);
@@ -119,7 +122,8 @@ mod tests {
     #[test]
     fn few_blocks_and_other_alignments_are_written() {
         let new = [7; 10];
-        for steps in [&[old(64 * B, 3 * B)][..], &[DeltaInstruction::New(&new), old(64 * B, 32 * B)], &[old(1, 32 * B)]] {
+        for steps in [&[old(64 * B, 3 * B)][..], &[DeltaInstruction::New(&new), old(64 * B, 32 * B)], &[old(1, 32 * B)]]
+        {
             let (tried, split) = clones(steps, 9);
             assert!(tried.is_empty() && split.len() == steps.len(), "{tried:?}");
         }

@@ -221,3 +221,30 @@ pub fn open_to_write(dir: &Dir, name: &Name) -> io::Result<OwnedFd> {
         _ => Err(io::Error::other("is no longer a regular file")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cloned_parts_are_read_from_the_new_file() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("base"), [b'b'; 30]).unwrap();
+        std::fs::write(place.path().join("new"), [b'n'; 30]).unwrap();
+        let dir = Dir::open_root(place.path()).unwrap();
+        let new_file = std::fs::File::open(place.path().join("new")).unwrap();
+        let new_file = OpenedFile::new(new_file.into(), FileAccess::Read).unwrap();
+        let base = BaseSource::of(dir, Name::new(b"base").unwrap(), DeltaMethod::Blocks).unwrap();
+        let old = |offset, bytes: Range<usize>, is_cloned| {
+            let step = DeltaInstruction::Old { offset, len: bytes.len() };
+            FramePart { step, bytes, is_cloned }
+        };
+        let given = FramePart { step: DeltaInstruction::New(b"given"), bytes: 4..9, is_cloned: false };
+        let parts = [old(10, 0..4, false), given, old(19, 9..13, true), old(23, 13..15, false)];
+        let mut frame = [0; 15];
+        base.rebuild_frame(&parts, (&new_file, 10), &mut frame).unwrap();
+        assert_eq!(frame, *b"bbbbgivennnnnbb");
+        // The new file ends before the cloned part.
+        assert!(base.rebuild_frame(&parts, (&new_file, 20), &mut frame).is_err());
+    }
+}

@@ -205,13 +205,7 @@ impl NamedFile {
     }
 
     /// Writes the data blocks of a frame of a file of `size` bytes, and skips its holes. Returns the bytes written.
-    pub fn write_sparse(
-        &self,
-        file: &OpenedFile,
-        bytes: &[u8],
-        place: (u64, u64),
-        map: &DataMap,
-    ) -> io::Result<u64> {
+    pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], place: (u64, u64), map: &DataMap) -> io::Result<u64> {
         self.write_runs(file, bytes, place, &map.runs(bytes.len()))
     }
 
@@ -273,5 +267,37 @@ impl NamedFile {
         let shared = clone_range(&**other.fd(), &**file.fd(), range, offset);
         self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
         shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use haul_proto::path::Name;
+
+    use super::*;
+    use crate::fs::Dir;
+    use crate::io::storage::FileAccess;
+
+    #[test]
+    fn a_hole_replaces_a_clone_with_wrong_data() {
+        const LEN: usize = 16 * 4096;
+        let place = tempfile::tempdir().unwrap();
+        let (dir, name) = (Dir::open_root(place.path()).unwrap(), Name::new(b"file").unwrap());
+        let named = NamedFile::new(TargetPath { dir, name, replaces: false }, EntryMetadata::default());
+        // As if cloned, where that fails.
+        let mut files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
+        files.iter_mut().for_each(|file| file.write_all(&[7; LEN]).unwrap());
+        let [base, file] = &files;
+        let open = |file: &std::fs::File| OpenedFile::new(file.try_clone().unwrap().into(), FileAccess::Write).unwrap();
+        let (base, opened) = (open(base), open(file));
+        let _ = named.share_range(&opened, &base, 0..LEN as u64, 0);
+        assert_eq!(named.write_sparse(&opened, &[0; LEN], (0, LEN as u64), &DataMap::HOLE).unwrap(), 0);
+        let [_, mut file] = files;
+        let mut content = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut content).unwrap();
+        assert!(content == [0; LEN]);
     }
 }
