@@ -11,8 +11,8 @@ use haul_proto::sync::EqualityTest;
 use haul_proto::wire::ranges::TargetRange;
 
 use crate::fs::attributes::read;
-use crate::fs::{Dir, FileStat, MetadataParts};
-use crate::io::storage::file::magic_of;
+use crate::fs::file_system::{clones_blocks, magic_of};
+use crate::fs::{FileStat, MetadataParts};
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
@@ -171,7 +171,7 @@ impl EntryDecider {
             return Ok(());
         }
         let Ok(space) = rustix::fs::fstatvfs(&*path.dir.fd()?) else { return Ok(()) };
-        if has_base && !self.job.policy.is_forced() && has_reflinks(&path.dir) {
+        if has_base && !self.job.policy.is_forced() && path.dir.fd().is_ok_and(|fd| clones_blocks(magic_of(&*fd))) {
             return Ok(());
         }
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -179,11 +179,6 @@ impl EntryDecider {
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
         if space.f_blocks > 0 && needed > free { Err(FileError::NoSpace { needed, free }) } else { Ok(()) }
     }
-}
-
-/// Whether a directory is on btrfs or XFS (statfs(2)), which clone blocks; XFS made long ago does not.
-fn has_reflinks(dir: &Dir) -> bool {
-    dir.fd().is_ok_and(|fd| [0x9123_683e, 0x5846_5342].contains(&magic_of(&*fd)))
 }
 
 fn named_file(path: TargetPath, meta: EntryMetadata, decided: &EntryDecision) -> NamedFile {
