@@ -16,7 +16,7 @@ const OF_THREADS: [&str; 9] =
 fn calls(files: usize) -> BTreeMap<String, f64> {
     let sandbox = Sandbox::new();
     for file in 0..files {
-        sandbox.file(&format!("s/d{}/f{file}", file % 4), "unchanged");
+        sandbox.file(format!("s/d{}/f{file}", file % 4), "unchanged");
     }
     sandbox.haul(["sync", "--delete", "s/", "t/"]).run().succeeds();
     let table = sandbox.path("calls");
