@@ -75,7 +75,7 @@ fn only_changed_pages_are_written() {
             assert!((changed..2 * changed).contains(&written), "{kind}: {written}: {}", run.account());
             assert_eq!(run.summary()["bytes"], SIZE, "{}", run.account());
         }
-        let site = Site::new(sandbox, place, |bytes| drop(pages(bytes)));
+        let site = Site::new(sandbox, place, |bytes| _ = pages(bytes));
         let (run, written) = site.push(&["-u", "t"]);
         assert_eq!(written, SIZE as u64, "{kind}: direct I/O copies: {}", run.account());
     });
@@ -84,7 +84,7 @@ fn only_changed_pages_are_written() {
 #[test]
 fn old_and_new_file_stay_apart() {
     on_each_kind(|sandbox, place, kind| {
-        let site = Site::new(sandbox, place, |bytes| drop(pages(bytes)));
+        let site = Site::new(sandbox, place, |bytes| _ = pages(bytes));
         let before = contents(&site.old);
         let other = place.join("other name");
         fs::hard_link(&site.old, &other).unwrap();
@@ -118,7 +118,7 @@ fn appended_and_shifted_data() {
 #[test]
 fn holes_and_zeros_are_kept() {
     on_each_kind(|sandbox, place, kind| {
-        let site = Site::new(sandbox, place, |bytes| drop(pages(bytes)));
+        let site = Site::new(sandbox, place, |bytes| _ = pages(bytes));
         // Holes in both files at other places, and zeros where data was.
         let hole = 3 << 20;
         for (file, at) in [(&site.old, 8 << 20), (&site.new, 20 << 20)] {
@@ -133,7 +133,7 @@ fn holes_and_zeros_are_kept() {
 #[test]
 fn there_is_no_need_for_room_for_a_second_copy() {
     on_each_kind(|sandbox, place, kind| {
-        let site = Site::new(sandbox, place, |bytes| drop(pages(bytes)));
+        let site = Site::new(sandbox, place, |bytes| _ = pages(bytes));
         // Full, but for 30 MB.
         let fill = format!(
             "cd {} && for n in $(seq 99); do head -c 10M /dev/zero >f$n || break; done; sync; rm f1 f2 f3; sync",
@@ -164,7 +164,7 @@ fn without_reflinks_everything_is_written_and_reported() {
         return;
     }
     let memory = sandbox.tmpfs("memory", "size=200m");
-    let site = Site::new(&sandbox, memory.path(), |bytes| drop(pages(bytes)));
+    let site = Site::new(&sandbox, memory.path(), |bytes| _ = pages(bytes));
     let (run, written) = site.push(&[]);
     assert_eq!(written, SIZE as u64, "{}", run.account());
     fs::write(&site.old, vec![7; SIZE]).unwrap();
