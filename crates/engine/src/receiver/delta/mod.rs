@@ -3,7 +3,6 @@
 pub mod block_signatures;
 pub mod delta_apply;
 pub mod find_base;
-pub mod frame_parts;
 pub mod in_place_update;
 
 use std::sync::Arc;

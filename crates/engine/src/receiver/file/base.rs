@@ -24,7 +24,7 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::extents::FileExtents;
 use crate::io::storage::file::OpenedFile;
-use crate::receiver::delta::frame_parts::FramePart;
+use crate::receiver::file::frame_parts::FramePart;
 use crate::receiver::place::error::FileError;
 
 /// Collected rolling signatures.

@@ -3,6 +3,7 @@
 pub mod base;
 pub mod checkpoint_state;
 pub mod digest_check;
+pub mod frame_parts;
 pub mod in_order_queue;
 pub mod length;
 pub mod named;
