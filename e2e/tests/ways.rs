@@ -162,6 +162,32 @@ fn a_path_that_loses_small_packets_too_is_left_for_ssh() {
 }
 
 #[test]
+fn a_failed_path_is_remembered_until_it_works() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = HostPair::new(&sandbox);
+    let is_remembered = || {
+        let shown = pair.haul(&sandbox).args(["config", HostPair::FAR]).run().succeeds();
+        shown.stdout.contains("copies begin through ssh")
+    };
+    sandbox.big_file("large", 24_000_000);
+    let copy = |name: &str| {
+        let target = pair.at(sandbox.path(name));
+        let copy = pair.haul(&sandbox).args(["--json", "-x", "8m", "large"]).arg(target).run().succeeds();
+        copy.summary()["transport"]["kind"].clone()
+    };
+    assert!(copy("a") == "tcp" && !is_remembered());
+    pair.far.nft(&rules(pair.remote.sshd().port(), &Refusal::Silent, true)).unwrap();
+    assert!(copy("b") == "ssh" && is_remembered());
+    assert!(copy("c") == "ssh" && is_remembered());
+    pair.far.nft("delete table inet e2e").unwrap();
+    assert_eq!(copy("d"), "tcp", "memory only orders the attempts");
+    assert!(!is_remembered());
+}
+
+#[test]
 fn a_named_transport_is_the_only_one() {
     if !is_root_or_skip("a network namespace") {
         return;

@@ -17,6 +17,7 @@ mod metrics;
 mod network;
 mod output_place;
 mod own_descriptor;
+mod path_memory;
 mod pending;
 mod pipes;
 mod probe;

@@ -26,6 +26,7 @@ pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
         ports,
         all_paths: values.get(&flags::PATHS)?.unwrap_or(false),
         transport: values.get(&flags::TRANSPORT)?.unwrap_or_default(),
+        is_direct_unlikely: false,
     })
 }
 

@@ -17,6 +17,8 @@ pub struct NetworkOptions {
     pub all_paths: bool,
     /// `--transport`: the permitted transport.
     pub transport: Transport,
+    /// A direct connection failed lately, so data begins to go through ssh at once. Direct ones are tried all the same.
+    pub is_direct_unlikely: bool,
 }
 
 /// The permitted transport of data.

@@ -13,6 +13,7 @@ use crate::args::values::Values;
 use crate::commands::output::print;
 use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::exit::Exit;
+use crate::path_memory::{FailedPath, PathMemory};
 use crate::resolve::HostNames;
 use crate::show::json::{OptionArgument, encode};
 
@@ -47,6 +48,7 @@ pub struct OptionLine<'a> {
 /// Shows the settings for a copy from or to `host`, or within this machine.
 pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
+    let failed = host.as_deref().and_then(|host| PathMemory::of_host(host)?.failed());
     let hosts = HostNames { source: host.clone(), target: host };
     config::check(values.given().to_vec())?;
     let files = config::load(values)?;
@@ -55,7 +57,7 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
     let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
     let text = match as_json {
         true => lines.iter().map(|line| encode(&line.json())).collect(),
-        false => words(&files, &lines, &left_out),
+        false => words(&files, &lines, &left_out, failed.as_ref()),
     };
     print(&text);
     Ok(Exit::Done)
@@ -80,7 +82,12 @@ fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetti
     all
 }
 
-fn words(files: &[Loaded], lines: &[ConfigLine<'_>], left_out: &[(ProfileSetting, crate::args::UsageError)]) -> String {
+fn words(
+    files: &[Loaded],
+    lines: &[ConfigLine<'_>],
+    left_out: &[(ProfileSetting, crate::args::UsageError)],
+    failed: Option<&FailedPath>,
+) -> String {
     let mut text = String::new();
     for file in files {
         text.push_str(&format!("{}{}\n", file.shown, if file.exists() { "" } else { " (missing)" }));
@@ -93,6 +100,12 @@ fn words(files: &[Loaded], lines: &[ConfigLine<'_>], left_out: &[(ProfileSetting
         let why = why.to_string();
         let why = why.lines().next().unwrap_or_default();
         text.push_str(&format!("\nignored: {}: {why}\n", Origin::File(&setting.place).words()));
+    }
+    if let Some(FailedPath { network, when, because }) = failed {
+        let because = escape(because.as_bytes());
+        text.push_str(&format!(
+            "\nno direct path from {network} at {when} ({because}): for a day, copies begin through ssh\n"
+        ));
     }
     text
 }

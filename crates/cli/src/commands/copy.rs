@@ -26,6 +26,7 @@ use crate::exit::Exit;
 use crate::manifest::Manifest;
 use crate::manifest::line::LineFormat;
 use crate::metrics::JobMetrics;
+use crate::path_memory::PathMemory;
 use crate::report::JobReport;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::show::display::Mode;
@@ -82,12 +83,17 @@ fn perform_with(
         }
         opened => opened?,
     };
-    let outcome = match missing_sources(&plan) {
+    let missing = missing_sources(&plan);
+    let paths = PathMemory::of_job(&plan.job).filter(|_| missing.is_none());
+    let is_unlikely = paths.as_ref().is_some_and(|paths| paths.failed().is_some());
+    plan.job.options.streams.network.is_direct_unlikely = is_unlikely;
+    let outcome = match missing {
         Some(error) => Err(error),
         None => {
             watch.during(|| haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut audience))
         }
     };
+    paths.iter().for_each(|paths| paths.record(&outcome));
     let outcome = match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),

@@ -60,8 +60,8 @@ pub fn last(state: &Path, direction: Direction, host: &str) -> Option<ProbeFigur
     Some(ProbeFigures { bytes_per_s: bytes_per_s as f64, limit: word("limit"), when: word("when") })
 }
 
-/// Reads the file; empty if it does not exist.
-fn text(path: &Path) -> anyhow::Result<String> {
+/// Reads a file of the state directory; empty if it does not exist.
+pub fn text(path: &Path) -> anyhow::Result<String> {
     let file = match std::fs::File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),
         file => file?,

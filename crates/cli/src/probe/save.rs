@@ -65,7 +65,7 @@ fn written(takes: Takes, argument: Option<&str>) -> Item {
 }
 
 /// Replaces a file atomically.
-pub(super) fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+pub fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let directory = path.parent().context("no directory")?;
     fs::create_dir_all(directory)?;
     let mut temporary = path.as_os_str().to_owned();

@@ -170,6 +170,7 @@ impl From<Error> for PathSearchEnd {
 fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPath, u16), PathSearchEnd> {
     let begun = Instant::now();
     let may_begin_by_tunnel = may_tunnel_beside(controller);
+    let late = if controller.job.options.streams.network.is_direct_unlikely { Duration::ZERO } else { LATE };
     advance(controller)?;
     loop {
         if let TransportPath::Tcp { .. } = controller.connection.transport {
@@ -187,11 +188,11 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
             return Ok((TransportPath::Ssh { because }, controller.settings.streams));
         }
         if controller.connection.tunnel == TunnelState::Closed
-            && (is_exhausted || may_begin_by_tunnel && begun.elapsed() >= LATE)
+            && (is_exhausted || may_begin_by_tunnel && begun.elapsed() >= late)
         {
             open_tunnel(controller)?;
         }
-        let deadline = may_begin_by_tunnel.then(|| begun + LATE);
+        let deadline = may_begin_by_tunnel.then(|| begun + late);
         if controller.progress.is_over() {
             return Err(PathSearchEnd::Over);
         }
