@@ -59,7 +59,11 @@ impl PathMemory {
 
     /// For a host, by its name as typed.
     pub fn of_host(host: &str) -> Option<Self> {
-        Some(Self { file: state_dir()?.join(FILE), host: host.to_owned(), network: local_network().unwrap_or_else(|| NO_ROUTE.to_owned()) })
+        Some(Self {
+            file: state_dir()?.join(FILE),
+            host: host.to_owned(),
+            network: local_network().unwrap_or_else(|| NO_ROUTE.to_owned()),
+        })
     }
 
     /// The last failure, unless it is too old, or the file cannot be read.
@@ -75,7 +79,7 @@ impl PathMemory {
     /// of the copy.
     pub fn record(&self, outcome: &Outcome) {
         let Ok(summary) = outcome else { return };
-        let because = match &summary.transport {
+        let because = match &summary.connection.transport {
             TransportPath::Ssh { because } => Some(because.as_str()),
             TransportPath::Tcp { .. } => None,
             _ => return,
@@ -157,7 +161,17 @@ mod tests {
         let [a, b] = [memory("db1", "10.0.0.0/24"), memory("db1", "192.168.1.0/24")];
         let text = a.with_result("", Some("timed out"), &at(1_000_000));
         let text = b.with_result(&text, Some("refused \"x\""), &at(1_000_100));
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+            [db1."10.0.0.0/24"]
+            failed = 1000000
+            when = "2026-11-28 17:00"
+            because = "timed out"
+
+            [db1."192.168.1.0/24"]
+            failed = 1000100
+            when = "2026-11-28 17:00"
+            because = 'refused "x"'
+            "#);
         assert_eq!(a.with_result(&b.with_result(&text, None, &at(1_000_200)), None, &at(1_000_200)), "");
         let later = memory("db2", "10.0.0.0/24").with_result(&text, Some("late"), &at(1_000_050 + AGE_MAX_S));
         assert!(!later.contains("timed out") && later.contains("refused") && later.contains("db2"), "{later}");

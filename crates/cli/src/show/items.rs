@@ -36,7 +36,7 @@ pub fn words(path: &[u8], item: &ItemChange) -> String {
     format!("{:<11}{}{slash}{because}", change(item), escape(path))
 }
 
-/// Whether a path contains letters composed of several characters, as normalization form D writes `é`. They look like
+/// Whether a path contains letters composed of several characters, as normalisation form D writes `é`. They look like
 /// letters of one character, so a created and a deleted name may look alike.
 fn has_combining_characters(path: &[u8]) -> bool {
     let is_combining =

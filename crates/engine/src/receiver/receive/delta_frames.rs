@@ -14,10 +14,10 @@ use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::holes::map_of_zeros;
 use crate::metrics::stage_timer::during;
 use crate::receiver::delta::delta_apply::{DeltaFrameBuild, WAITING_MAX};
-use crate::receiver::file::frame_parts::parts;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::BaseSource;
+use crate::receiver::file::frame_parts::parts;
 use crate::receiver::receive::FrameReceiver;
 use crate::receiver::receive::frame_writer::FrameWriter;
 

@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::file::frame_parts::{FramePart, clone_parts};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
+use crate::receiver::file::frame_parts::{FramePart, clone_parts};
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::receive::FrameReceiver;
 
