@@ -169,7 +169,7 @@ fn a_failed_path_is_remembered_until_it_works() {
     let sandbox = Sandbox::new();
     let pair = HostPair::new(&sandbox);
     let is_remembered = || {
-        let shown = pair.haul(&sandbox).args(["config", HostPair::FAR]).run().succeeds();
+        let shown = sandbox.haul(["config", HostPair::FAR]).netns(&pair.near).run().succeeds();
         shown.stdout.contains("copies begin through ssh")
     };
     sandbox.big_file("large", 24_000_000);
