@@ -2,7 +2,7 @@
 //! attempts: a copy begins through ssh at once, and moves to a direct path as soon as one is up.
 
 use std::net::{IpAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haul_base::job::error::Outcome;
 use haul_base::job::event::TransportPath;
@@ -32,6 +32,8 @@ pub struct PathMemory {
     file: PathBuf,
     host: String,
     network: String,
+    /// The last failure, unless it is too old, or the file cannot be read.
+    pub failed: Option<FailedPath>,
 }
 
 /// A failure that is remembered.
@@ -59,20 +61,10 @@ impl PathMemory {
 
     /// For a host, by its name as typed.
     pub fn of_host(host: &str) -> Option<Self> {
-        Some(Self {
-            file: state_dir()?.join(FILE),
-            host: host.to_owned(),
-            network: local_network().unwrap_or_else(|| NO_ROUTE.to_owned()),
-        })
-    }
-
-    /// The last failure, unless it is too old, or the file cannot be read.
-    pub fn failed(&self) -> Option<FailedPath> {
-        let document: DocumentMut = text(&self.file).ok()?.parse().ok()?;
-        let kept = document.get(&self.host)?.get(&self.network)?;
-        let word = |key| kept.get(key).and_then(Item::as_str).unwrap_or_default().to_owned();
-        let is_fresh = is_fresh(kept, Timestamp::now().as_second());
-        is_fresh.then(|| FailedPath { network: self.network.clone(), when: word("when"), because: word("because") })
+        let file = state_dir()?.join(FILE);
+        let network = local_network().unwrap_or_else(|| NO_ROUTE.to_owned());
+        let failed = last_failure(&file, host, &network);
+        Some(Self { file, host: host.to_owned(), network, failed })
     }
 
     /// Remembers or forgets a failure, by the outcome of a copy. A state directory that cannot be written is no failure
@@ -84,7 +76,7 @@ impl PathMemory {
             TransportPath::Tcp { .. } => None,
             _ => return,
         };
-        if because.is_none() && self.failed().is_none() {
+        if because.is_none() && self.failed.is_none() {
             return;
         }
         let old = text(&self.file).unwrap_or_default();
@@ -124,6 +116,13 @@ impl PathMemory {
     }
 }
 
+fn last_failure(file: &Path, host: &str, network: &str) -> Option<FailedPath> {
+    let document: DocumentMut = text(file).ok()?.parse().ok()?;
+    let kept = document.get(host)?.get(network).filter(|kept| is_fresh(kept, Timestamp::now().as_second()))?;
+    let word = |key| kept.get(key).and_then(Item::as_str).unwrap_or_default().to_owned();
+    Some(FailedPath { network: network.to_owned(), when: word("when"), because: word("because") })
+}
+
 /// Whether an entry is valid and young enough.
 fn is_fresh(kept: &Item, now_s: i64) -> bool {
     let failed_s = kept.get("failed").and_then(Item::as_integer);
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     fn memory(host: &str, network: &str) -> PathMemory {
-        PathMemory { file: PathBuf::new(), host: host.to_owned(), network: network.to_owned() }
+        PathMemory { file: PathBuf::new(), host: host.to_owned(), network: network.to_owned(), failed: None }
     }
 
     fn at(now_s: i64) -> (i64, String) {

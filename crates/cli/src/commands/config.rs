@@ -48,7 +48,7 @@ pub struct OptionLine<'a> {
 /// Shows the settings for a copy from or to `host`, or within this machine.
 pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
-    let failed = host.as_deref().and_then(|host| PathMemory::of_host(host)?.failed());
+    let failed = host.as_deref().and_then(|host| PathMemory::of_host(host)?.failed);
     let hosts = HostNames { source: host.clone(), target: host };
     config::check(values.given().to_vec())?;
     let files = config::load(values)?;

@@ -85,7 +85,7 @@ fn perform_with(
     };
     let missing = missing_sources(&plan);
     let paths = PathMemory::of_job(&plan.job).filter(|_| missing.is_none());
-    let is_unlikely = paths.as_ref().is_some_and(|paths| paths.failed().is_some());
+    let is_unlikely = paths.as_ref().is_some_and(|paths| paths.failed.is_some());
     plan.job.options.streams.network.is_direct_unlikely = is_unlikely;
     let outcome = match missing {
         Some(error) => Err(error),

@@ -13,6 +13,12 @@ pub fn is_refusal(error: Errno) -> bool {
     )
 }
 
+/// Whether an answer says that renameat2(2) does not have a flag here: on this file system, in this kernel, or behind a
+/// filter of system calls.
+pub fn lacks_rename_flag(error: Errno) -> bool {
+    matches!(error, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)
+}
+
 /// The refusal of a call that sets metadata; `None` if it succeeded. Any other answer is an error.
 pub fn refusal(result: rustix::io::Result<()>) -> io::Result<Option<Errno>> {
     match result {

@@ -297,8 +297,8 @@ mod tests {
     use std::io;
 
     use super::*;
-    use crate::fs::SpecialFiles;
     use crate::fs::prefetch::task::TaskSlot;
+    use crate::fs::testing::KEEP;
 
     struct Numbered;
 
@@ -316,16 +316,7 @@ mod tests {
 
     #[test]
     fn tasks_wait_in_the_order_of_the_walk() {
-        let options = WalkOptions {
-            recursive: true,
-            symlinks: haul_base::job::spec::Symlinks::Keep,
-            skip: None,
-            one_file_system: false,
-            is_filtered: false,
-            nodes: SpecialFiles::default(),
-            only_counts_files: false,
-        };
-        let ahead = Prefetcher::new(options, Cancel::new());
+        let ahead = Prefetcher::new(KEEP, Cancel::new());
         let group = ahead.new_group();
         let slots: Vec<_> = (0..TASKS_MAX + 4).map(|_| TaskSlot::new(Numbered)).collect();
         let order = || {

@@ -53,7 +53,7 @@ impl Committer {
         }
         let frame = self.job.request.settings.frame;
         let checked = match whole.bytes {
-            // Its one write was complete, and no other program can open it.
+            // Its one write was complete, and no other user can open it.
             ContentState::Nameless(_) => Ok(()),
             ContentState::Open(_) | ContentState::Gone => {
                 check_length(whole.fd(), whole.size).and_then(|()| check_holes(whole, frame))

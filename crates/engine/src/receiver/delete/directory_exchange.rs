@@ -19,6 +19,7 @@ use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
 use crate::receiver::place::temp_files::rename_new;
 use crate::receiver::place::temp_names::{make_temporary, temporary_name};
+use crate::sys::refusal::lacks_rename_flag;
 
 impl Removals {
     /// Gives the directory's `name` to the entry with the `temporary` name, then removes the directory.
@@ -59,7 +60,7 @@ impl Removals {
                 remove(AtFlags::empty())?;
                 Ok(true)
             }
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::NOENT) => {
+            Err(error) if error == Errno::NOENT || lacks_rename_flag(error) => {
                 remove(AtFlags::REMOVEDIR)?;
                 Ok(false)
             }
@@ -105,7 +106,7 @@ fn exchange(dir: &Dir, temporary: &Name, name: &Name, aside: &Name) -> io::Resul
     match renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::EXCHANGE) {
         Ok(()) => Ok(rename_new(&dir, temporary, aside)?),
         // Without support by the file system, the name is missing for a moment.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+        Err(error) if lacks_rename_flag(error) => {
             rename_new(&dir, name, aside)?;
             rename_new(&dir, temporary, name).inspect_err(|_| {
                 let _ = renameat(&*dir, aside.as_bytes(), &*dir, name.as_bytes());

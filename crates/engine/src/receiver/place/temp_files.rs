@@ -22,6 +22,7 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_names::{random_name, random_names, sibling, temporary_name};
+use crate::sys::refusal::lacks_rename_flag;
 
 /// Most attempts to open a temporary file that another run renames meanwhile.
 const OPENS_MAX: usize = 8;
@@ -409,9 +410,7 @@ pub fn rename(path: &TargetPath, temporary: &Name) -> Result<(), Errno> {
 /// Renames without replacing an existing entry.
 pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
     match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
-            rename_without_promise(dir, temporary, name)
-        }
+        Err(error) if lacks_rename_flag(error) => rename_without_promise(dir, temporary, name),
         result => result,
     }
 }
