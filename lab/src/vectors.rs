@@ -1,6 +1,6 @@
-//! The test vectors of `docs/PROTOCOL.md`: code and text cannot drift.
+//! The test vectors of the protocol, `crates/proto/tests/vectors.txt`: code and vectors cannot drift.
 
-const TEXT: &str = include_str!("../../docs/PROTOCOL.md");
+const TEXT: &str = include_str!("../../crates/proto/tests/vectors.txt");
 
 /// Checks that the document's block has these vectors: names and bytes.
 ///
@@ -15,7 +15,7 @@ pub fn check_vectors<N: AsRef<str>>(block_name: &str, vectors: &[(N, Vec<u8>)]) 
             ours.push_str(&format!("  {digits}\n"));
         }
     }
-    assert!(block(block_name) == ours, "docs/PROTOCOL.md, block '{block_name}': this code makes\n{ours}");
+    assert!(block(block_name) == ours, "crates/proto/tests/vectors.txt, block '{block_name}': this code makes\n{ours}");
 }
 
 /// The bytes of one vector as the document has them.
@@ -25,7 +25,7 @@ pub fn check_vectors<N: AsRef<str>>(block_name: &str, vectors: &[(N, Vec<u8>)]) 
 pub fn documented_vector(block_name: &str, name: &str) -> Vec<u8> {
     let lines = block(block_name).lines().skip_while(|line| *line != name).skip(1);
     let digits: String = lines.take_while(|line| line.starts_with(' ')).map(str::trim).collect();
-    assert!(!digits.is_empty(), "docs/PROTOCOL.md, block '{block_name}' has no vector '{name}'");
+    assert!(!digits.is_empty(), "crates/proto/tests/vectors.txt, block '{block_name}' has no vector '{name}'");
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
     (0..digits.len()).step_by(2).map(byte).collect()
 }
@@ -33,6 +33,7 @@ pub fn documented_vector(block_name: &str, name: &str) -> Vec<u8> {
 /// A block of the document, without its fences.
 fn block(name: &str) -> &'static str {
     let opening = format!("```vectors {name}\n");
-    let (_, rest) = TEXT.split_once(&opening).unwrap_or_else(|| panic!("docs/PROTOCOL.md has no block '{name}'"));
+    let (_, rest) =
+        TEXT.split_once(&opening).unwrap_or_else(|| panic!("crates/proto/tests/vectors.txt has no block '{name}'"));
     rest.split_once("```").expect("a block has an end").0
 }
