@@ -4,7 +4,7 @@ use super::*;
 use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
 
-/// The whole table of docs/PROTOCOL.md: report, ends, phases (Starting, Preparing, Working, Finished).
+/// The whole table: report, ends, phases (Starting, Preparing, Working, Finished).
 const TABLE: [(&str, &str, &str, ReportRequirement); 29] = [
     ("Hello", "st", "S", ReportRequirement::None),
     ("SourceReady", "s", "P", ReportRequirement::None),
