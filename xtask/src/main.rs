@@ -19,6 +19,8 @@ mod install;
 mod lab;
 mod messages;
 #[cfg(test)]
+mod named_tests;
+#[cfg(test)]
 mod names;
 mod report;
 mod rows;
