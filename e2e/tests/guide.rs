@@ -40,6 +40,7 @@ fn pages() -> Vec<PathBuf> {
     let list = |part: &str| fs::read_dir(docs.join(part)).unwrap_or_else(|error| panic!("docs/{part}: {error}"));
     let mut pages: Vec<_> = PARTS.iter().flat_map(|part| list(part)).map(|entry| entry.unwrap().path()).collect();
     pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(WITH_PEER));
     pages.sort();
     pages
 }
@@ -70,7 +71,7 @@ fn steps(block: &Block) -> Vec<Step<'_>> {
     steps
 }
 
-/// The page with commands for a host, `peer`.
+/// The page with commands for a host, `peer`. It is beside this file, and no page of the book.
 const WITH_PEER: &str = "first-minutes.md";
 
 /// A sandbox with haul in its PATH, and with an ssh that reaches nobody, or `peer` alone.

@@ -19,6 +19,8 @@ mod install;
 mod lab;
 mod messages;
 #[cfg(test)]
+mod named_tests;
+#[cfg(test)]
 mod names;
 mod report;
 mod rows;
@@ -69,7 +71,7 @@ enum Chore {
     Imports(imports::ImportsArguments),
     /// Figures of the code's shape: lines, long files and functions, untyped errors, circles
     House,
-    /// Writes docs/reference/messages.md: every message of haul
+    /// Writes xtask/src/messages.txt: every message of haul
     Messages,
     /// Run the everyday tests many times over, for hours
     Soak(soak::SoakArguments),

@@ -1,4 +1,4 @@
-//! `cargo xtask messages`: every message of haul on one page, in the order of the sources.
+//! `cargo xtask messages`: every message of haul in one listing, in the order of the sources.
 //!
 //! A message is a string literal with a letter and a space, in the users' code. Two kinds are left out: help texts
 //! (docs/OPTIONS.md has them), and texts of assertions, since those report bugs of haul.
@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 use crate::imports::{is_for_tests, is_item_for_tests, source_files};
 use crate::workspace::root;
 
-const PAGE: &str = "docs/reference/messages.md";
+const LISTING: &str = "xtask/src/messages.txt";
 /// Crates with messages for users.
 const PRODUCT: &[&str] = &[
     "crates/base/src",
@@ -51,11 +51,8 @@ const OLD_WORDS: &str = "goes on, go on, going on, anew, begun again, in vain, t
                          there alone, there already, alone has, alone had, proven, operand, way";
 
 const INTRODUCTION: &str = "\
-# Messages
-
-Every text that haul shows, by folder and file of its sources. `cargo xtask messages` writes this page; a test
-compares it with the sources. Braces stand for values, and some texts are parts of others. Further lines of a
-message are hints. Help texts are in [Options](../OPTIONS.md).
+Every text that haul shows, by file of its sources. `cargo xtask messages` writes this listing, and a test compares it.
+Braces stand for values, some texts are parts of others, and further lines of a message are hints.
 ";
 
 /// The messages of one file, in order.
@@ -181,7 +178,7 @@ fn collect() -> Result<BTreeMap<String, Vec<(String, Messages)>>, String> {
     Ok(rooms)
 }
 
-/// The folder of a file as the page calls it: the crate, and the folder in its sources.
+/// The folder of a file as the listing calls it: the crate, and the folder in its sources.
 fn room(file: &Path) -> String {
     let folder = file.parent().and_then(|folder| folder.strip_prefix(root().join("crates")).ok());
     let parts = folder.into_iter().flat_map(Path::iter).map(|part| part.to_string_lossy());
@@ -193,20 +190,18 @@ fn file_name(file: &Path) -> String {
 }
 
 fn render(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> String {
-    let mut page = INTRODUCTION.to_owned();
+    let mut listing = INTRODUCTION.to_owned();
     for (room, files) in rooms {
-        let _ = write!(page, "\n## {room}\n\n```text\n");
         for (file, messages) in files {
-            let _ = writeln!(page, "{file}");
+            let _ = writeln!(listing, "\n{room}/{file}");
             for message in &messages.0 {
                 let shown: String = message.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
                 let lines: Vec<_> = shown.trim_matches('\n').lines().map(str::trim_end).collect();
-                let _ = writeln!(page, "    {}", lines.join("\n        "));
+                let _ = writeln!(listing, "    {}", lines.join("\n        "));
             }
         }
-        page.push_str("```\n");
     }
-    page
+    listing
 }
 
 /// A message without the names of inserted values. Users never see those.
@@ -248,9 +243,9 @@ fn faults(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> Vec<String> {
     files.flat_map(of_file).collect()
 }
 
-fn write_page() -> Result<(), String> {
+fn write_listing() -> Result<(), String> {
     let rooms = collect()?;
-    let path = root().join(PAGE);
+    let path = root().join(LISTING);
     fs::write(&path, render(&rooms)).map_err(|error| format!("{}: {error}", path.display()))?;
     let faults = faults(&rooms);
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
@@ -258,7 +253,7 @@ fn write_page() -> Result<(), String> {
 
 /// Runs the chore.
 pub fn main() -> ExitCode {
-    match write_page() {
+    match write_listing() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -272,12 +267,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_each_message_of_the_sources() {
+    fn the_listing_has_each_message_of_the_sources() {
         let rooms = collect().expect("they are Rust");
         let count: usize = rooms.values().flatten().map(|(_, messages)| messages.0.len()).sum();
-        let page = fs::read_to_string(root().join(PAGE)).unwrap_or_default();
+        let listing = fs::read_to_string(root().join(LISTING)).unwrap_or_default();
         assert!(count > 500, "{count} messages");
-        assert!(page == render(&rooms), "{PAGE} differs from the sources: run `cargo xtask messages`");
+        assert!(listing == render(&rooms), "{LISTING} differs from the sources: run `cargo xtask messages`");
     }
 
     #[test]

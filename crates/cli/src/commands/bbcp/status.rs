@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     const DOCUMENT: &str = include_str!("../../../../../docs/BBCP.md");
-    const MESSAGES: &str = include_str!("../../../../../docs/reference/messages.md");
+    const MESSAGES: &str = include_str!("../../../../../xtask/src/messages.txt");
     /// Texts of the system and parts of texts with a value in them.
     const OF_THE_SYSTEM: &[&str] = &[
         "No such file or directory",
