@@ -189,7 +189,7 @@ fn clone(from: &Path, to: &Path) {
     assert!(status.success(), "cp {} {}", from.display(), to.display());
 }
 
-/// The temporary name of a file, `part` or `journal`: as docs/ARCHITECTURE.md has it.
+/// The temporary name of a file, `part` or `journal`: as docs/internals/resume.md has it.
 fn temporary(place: &Path, name: &str, what: &str) -> PathBuf {
     let digest = blake3::hash(format!("file\0{name}").as_bytes()).to_hex();
     place.join(format!(".haul-{}.{what}", &digest[..24]))

@@ -26,7 +26,7 @@ const REPAIRED_AFTER: Duration = Duration::from_secs(1800);
 const RESULT_AFTER: Duration = Duration::from_secs(5);
 /// Tasks of failed nodes that are not put into the queue again, of a thousand.
 const LOST_PER_MILLE: u64 = 125;
-/// To find a file that is at the target: docs/internals/scaling.md.
+/// To find a file that is at the target: bench/SCALING.md.
 const SKIP_PER_FILE: Duration = Duration::from_micros(9);
 
 /// A cluster.

@@ -1,5 +1,6 @@
 //! The options. Each is declared here once, for the parser, the help, the manual and the completions.
 //!
+//! Code reads an option's value with its item, so nobody can ask for an unknown option, or for a number where text is.
 //! Letters are bbcp's. Other commands have their own lists below, which include options of a copy.
 
 pub mod demo;

@@ -3,7 +3,7 @@
 //! Two styles are accepted. haul's is that of most programs: options in any position, `-s4` for `-s 4`, and `--` as
 //! their end. bbcp's has options before operands, and the letters of one word take arguments from the following words
 //! in order (`-sP 4 2`). In both, an option takes an optional argument only if it is valid and enough operands remain:
-//! `haul -c 3 db1:` copies the file 3.
+//! `haul -c 3 db1:` copies the file 3. clap can decide neither, so haul has its own scanner.
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;

@@ -2,7 +2,8 @@
 //!
 //! Precedence: the command line, the user's file, the system's file; within a file, the more specific section. An
 //! option that contradicts one of higher precedence is dropped: `--bwlimit` on the command line overrides `xfrrate` in
-//! a file. Only a user's command reads these files: no worker, and no library.
+//! a file. `--OPTION=default` undoes an option: `--no-OPTION` would not do, since half of the flags begin with `no-`.
+//! Only a user's command reads these files: no worker, and no library.
 
 mod bbcp;
 mod file;
