@@ -14,7 +14,7 @@ use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackByt
 use haul_proto::wire::difference::Difference;
 use haul_proto::wire::report::{FileReport, SkipReport, SourceChange, WorkerMessage};
 
-use crate::metrics::counter::add;
+use crate::metrics::counter::{Counter, add};
 use crate::metrics::delta_tally::DeltaTally;
 use crate::metrics::slowest_files::SlowestFiles;
 use crate::metrics::sync_tally::SyncTally;
@@ -29,7 +29,7 @@ macro_rules! declare_tally {
         pub struct CounterTally {
             /// Whether the walk is complete.
             pub walk_complete: AtomicBool,
-            $($(#[$doc])* pub $name: AtomicU64,)*
+            $($(#[$doc])* pub $name: Counter,)*
             /// Files copied that are on disk under their names.
             pub files_durable: AtomicU64,
             /// Bytes read or written with O_DIRECT.

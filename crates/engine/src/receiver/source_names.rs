@@ -1,23 +1,20 @@
 //! The source's names in a directory, for the search for extraneous entries.
 //!
-//! Stores a keyed hash of each name: 8 bytes, and as many again for the set.
+//! Stores a keyed hash of each name: 8 bytes.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use haul_base::sys::sync::lock;
-use haul_proto::ids::EntryHasher;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 
 use crate::fs::{Dir, each_name_unless};
 
-/// Most names kept for all open directories, as a limit on a source's use of memory. Each name takes up to 36 bytes
-/// while the set grows.
-const NAMES_MAX: usize = 1 << 22;
+/// Most names kept for all open directories, as a limit on a source's use of memory: 134 MB.
+const NAMES_MAX: usize = 1 << 24;
 
 /// Number of names kept.
 pub type NameBudget = Arc<AtomicUsize>;
@@ -36,17 +33,36 @@ pub struct SourceNames {
 
 #[derive(Default)]
 struct NameHashes {
-    names: KeyedHashes,
+    names: HashList,
     /// Lower-case forms of names with upper case.
-    lower: KeyedHashes,
+    lower: HashList,
 }
 
-/// Hashes with a secret key: no peer can choose them, so a cheap second hash is enough.
-type KeyedHashes = HashSet<u64, BuildHasherDefault<EntryHasher>>;
+/// Hashes, sorted by the first query: names come first, all queries after the directory's last name.
+#[derive(Default)]
+struct HashList {
+    hashes: Vec<u64>,
+    is_sorted: bool,
+}
+
+impl HashList {
+    fn add(&mut self, hash: u64) {
+        self.hashes.push(hash);
+        self.is_sorted = false;
+    }
+
+    fn has(&mut self, hash: u64) -> bool {
+        if !self.is_sorted {
+            self.hashes.sort_unstable();
+            self.is_sorted = true;
+        }
+        self.hashes.binary_search(&hash).is_ok()
+    }
+}
 
 impl NameHashes {
     fn len(&self) -> usize {
-        self.names.len() + self.lower.len()
+        self.names.hashes.len() + self.lower.hashes.len()
     }
 }
 
@@ -70,7 +86,7 @@ impl SourceNames {
 
     /// Whether a source argument's own directory has no names.
     pub fn is_empty_argument(&self) -> bool {
-        self.is_argument && lock(&self.hashes).as_ref().is_some_and(|hashes| hashes.names.is_empty())
+        self.is_argument && lock(&self.hashes).as_ref().is_some_and(|hashes| hashes.names.hashes.is_empty())
     }
 
     /// Adds a name of the source.
@@ -78,9 +94,9 @@ impl SourceNames {
         let mut hashes = lock(&self.hashes);
         let Some(kept) = hashes.as_mut() else { return };
         let before = kept.len();
-        kept.names.insert(self.hasher.hash_one(name.as_bytes()));
+        kept.names.add(self.hasher.hash_one(name.as_bytes()));
         if let Some(lower) = in_lower_case(name) {
-            kept.lower.insert(self.hasher.hash_one(lower.as_bytes()));
+            kept.lower.add(self.hasher.hash_one(lower.as_bytes()));
         }
         let (len, more) = (kept.len(), kept.len() - before);
         if self.kept.fetch_add(more, Ordering::Relaxed) + more > NAMES_MAX {
@@ -104,15 +120,14 @@ impl SourceNames {
 
     /// Whether the source has this name; `None` beyond the limit.
     fn has(&self, name: &[u8]) -> Option<bool> {
-        lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name)))
+        lock(&self.hashes).as_mut().map(|hashes| hashes.names.has(self.hasher.hash_one(name)))
     }
 
     /// Whether the source has a name that differs from this missing one by case alone.
     pub fn has_in_other_case(&self, name: &Name) -> bool {
         let lower = in_lower_case(name);
         let hash = self.hasher.hash_one(lower.as_ref().map_or(name.as_bytes(), String::as_bytes));
-        let has = |hashes: &NameHashes| hashes.lower.contains(&hash) || hashes.names.contains(&hash);
-        lock(&self.hashes).as_ref().is_some_and(has)
+        lock(&self.hashes).as_mut().is_some_and(|kept| kept.lower.has(hash) || kept.names.has(hash))
     }
 
     /// Counts entries as removed, once.
