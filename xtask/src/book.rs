@@ -14,7 +14,7 @@ const FOREIGN: [&str; 8] = [
     "--no-default-features",
     "--release",
     "--recipe",
-    "--root",
+    "--user",
     "--ignore-times",
     "--compare-dest",
     "--copy-dest",
@@ -82,9 +82,12 @@ fn links_of_included_pages_lead_to_pages_of_the_book() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// Long options in a line's code spans. The first column of a table in `docs/start` has another program's.
-fn options(line: &str, is_start: bool) -> impl Iterator<Item = &str> {
-    let own = line.strip_prefix("| ").filter(|_| is_start).and_then(|row| row.split_once(" | ")).map(|(_, own)| own);
+/// The page with a table of rsync's options.
+const RSYNCS: &str = "docs/guide/sync.md";
+
+/// Long options in a line's code spans. The first column of a `foreign` table has another program's.
+fn options(line: &str, foreign: bool) -> impl Iterator<Item = &str> {
+    let own = line.strip_prefix("| ").filter(|_| foreign).and_then(|row| row.split_once(" | ")).map(|(_, own)| own);
     let spans = own.unwrap_or(line).split('`').skip(1).step_by(2);
     let words = spans.flat_map(|span| span.split([' ', '=', ',']));
     words.filter(|word| word.starts_with("--") && word.len() > 2)
@@ -99,8 +102,8 @@ fn options_named_by_pages_are_in_the_reference() {
     let mut unknown = Vec::new();
     for page in GUIDE.iter().flat_map(|part| documents(&root().join(part))) {
         let text = fs::read_to_string(&page).expect("it is UTF-8");
-        let is_start = page.parent().is_some_and(|part| part.ends_with("start"));
-        for option in text.lines().flat_map(|line| options(line, is_start)) {
+        let foreign = page.parent().is_some_and(|part| part.ends_with("start")) || page.ends_with(RSYNCS);
+        for option in text.lines().flat_map(|line| options(line, foreign)) {
             count += 1;
             if !known.contains(option) && !FOREIGN.contains(&option) {
                 unknown.push(format!("{}: {option}", page.display()));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const README_LINES_MAX: usize = 150;
+const README_LINES_MAX: usize = 100;
 /// Most words of a sentence.
 const SENTENCE_WORDS_MAX: usize = 35;
 /// Reference pages with short sentences on average.
