@@ -43,7 +43,7 @@ fn push_to(host: &str, hello: &WorkerHello) -> Outcome {
 
 fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<String>> {
     link.greet_with(hello)?;
-    let job = link.wait_for(|message| match message {
+    let copy = link.wait_for(|message| match message {
         ControllerMessage::Target(request) => Some(request.settings.number),
         _ => None,
     })?;
@@ -66,7 +66,7 @@ fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<S
                 _ => {}
             },
             LinkChannel::Peer => {
-                let message = SourceMessage::decode(&content, job).map_err(io::Error::other)?;
+                let message = SourceMessage::decode(&content, copy).map_err(io::Error::other)?;
                 offered |= message == SourceMessage::OffersEnd;
             }
             LinkChannel::Stream(_) => {}
@@ -74,7 +74,7 @@ fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<S
     }
     link.send(
         LinkChannel::Peer,
-        &TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Nothing] }.encode(job),
+        &TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Nothing] }.encode(copy),
     )?;
     link.report(&WorkerMessage::Finished(Box::default()))?;
     link.drain();

@@ -62,7 +62,7 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
     let said = lines(&log);
     assert_eq!(said.len(), 5, "{said:#?}");
     assert_eq!(line(&said, "made", "/there")["kind"], "directory");
-    assert!(line(&said, "job", "/there")["ssh_from"].is_string());
+    assert!(line(&said, "accepted", "/there")["ssh_from"].is_string());
     for (file, name) in files.iter().zip(["there/big", "there/small", NAME_SHOWN]) {
         let received = line(&said, "received", name);
         assert!(is_of(received, file), "{name}: {said:#?}");
@@ -120,7 +120,7 @@ fn each_change_has_a_line() {
         sync.arg("source").arg(remote.at(sandbox.path("there"))).run().succeeds();
     };
     sync(&["--dry-run"]);
-    assert!(lines(&log).iter().all(|line| line["action"] == "job"), "{:#?}", lines(&log));
+    assert!(lines(&log).iter().all(|line| line["action"] == "accepted"), "{:#?}", lines(&log));
     sync(&[]);
     let said = lines(&log);
     for (action, path, kind) in [
@@ -271,7 +271,7 @@ fn no_ssh_connection_forges_a_line() {
 }
 
 #[test]
-fn without_a_log_there_is_no_job() {
+fn without_a_log_there_is_no_copy() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     sandbox.dir("log");
@@ -283,7 +283,7 @@ fn without_a_log_there_is_no_job() {
 }
 
 #[test]
-fn a_log_on_a_full_disk_ends_the_job() {
+fn a_log_on_a_full_disk_ends_the_copy() {
     if !is_root_or_skip("mounting a file system") {
         return;
     }

@@ -113,7 +113,7 @@ fn an_executable_planted_by_another_user_is_not_started() {
     for path in [&cache.join("haul"), place.parent().expect("a directory"), &place] {
         chown(path, Some(65534), Some(65534)).unwrap();
     }
-    push(&sandbox, &remote, "second").succeeds().says(["for this job alone", "others can write to", ".cache"]);
+    push(&sandbox, &remote, "second").succeeds().says(["for this copy alone", "others can write to", ".cache"]);
     compare(&sandbox.path("source"), &sandbox.path("second")).unwrap();
     assert!(!remote.home().join("ran").exists(), "the planted script ran");
     remote.is_left_clean();
@@ -188,7 +188,7 @@ fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), reason: &str) 
     let home = Some(mount.path().to_owned());
     let remote = Remote::without_haul(&sandbox, Options { home, ..Options::default() });
     sandbox.tree("source");
-    push(&sandbox, &remote, "there").succeeds().says(["for this job alone", reason]);
+    push(&sandbox, &remote, "there").succeeds().says(["for this copy alone", reason]);
     compare(&sandbox.path("source"), &sandbox.path("there")).unwrap();
     assert_eq!(placed(&remote), Vec::<PathBuf>::new());
     let elsewhere = sandbox.path("else where");

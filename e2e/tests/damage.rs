@@ -1,4 +1,4 @@
-//! Bit flips between the two ends: the data arrives unchanged, or the job fails with a message. No file is ever wrong.
+//! Bit flips between the two ends: the data arrives unchanged, or the copy fails with a message. No file is ever wrong.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -146,7 +146,7 @@ fn the_harness_detects_an_unverified_wrong_copy() {
 }
 
 #[test]
-fn a_record_with_an_inflated_length_does_not_block_the_job() {
+fn a_record_with_an_inflated_length_does_not_block_the_copy() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

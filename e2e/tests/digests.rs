@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use haul_base::job::spec::ChecksumAlgorithm;
+use haul_base::copy::spec::ChecksumAlgorithm;
 use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, hidden_or_partial, listing, within};
 use haul_engine::checksum::sum_of;
 use haul_proto::checksum::hex;

@@ -1,4 +1,4 @@
-//! Broken and stalled streams, and temporary outages: the job recovers by itself, and the data arrives unchanged.
+//! Broken and stalled streams, and temporary outages: the copy recovers by itself, and the data arrives unchanged.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn copying<'a>(sandbox: &Sandbox, pair: &'a HostPair, push: bool, bytes: u64, st
     let target = sandbox.dir("place").join("target");
     let (from, to) =
         if push { (source.clone().into(), pair.at(&target)) } else { (pair.at(&source), target.clone().into()) };
-    // The job is not begun again: it is the streams that have to be replaced.
+    // The copy is not begun again: it is the streams that have to be replaced.
     let running = pair.haul(sandbox).args(["--retries", "0", "-s", &streams.to_string()]).arg(from).arg(to).start();
     let copying = Copying { pair, source, target, running };
     let begun = within(Duration::from_secs(20), || copying.streams().len() == streams && copying.written() > 1 << 20);

@@ -73,7 +73,7 @@ fn all_paths_carry_their_share_on_request() {
 }
 
 #[test]
-fn a_short_job_uses_one_path() {
+fn a_short_copy_uses_one_path() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     let run = push(&sandbox, &links, &["-s", "3"]).succeeds();
     let summary = run.summary();

@@ -132,7 +132,7 @@ fn slow_readers_and_slow_writers_are_waited_for() {
 }
 
 #[test]
-fn a_reader_that_closes_early_ends_the_job() {
+fn a_reader_that_closes_early_ends_the_copy() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 300 * F as u64);

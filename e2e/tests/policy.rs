@@ -36,7 +36,7 @@ fn clear_text_is_forbidden_in_either_direction() {
 }
 
 #[test]
-fn an_invalid_policy_forbids_every_job() {
+fn an_invalid_policy_forbids_every_copy() {
     let (sandbox, remote) = host("# a comment\nclear-text = never\n");
     push(&sandbox, &remote, &[]).run().ends(1).says(["haul/policy, line 2: invalid setting 'clear-text = never'"]);
     assert!(!sandbox.path("there").exists());

@@ -61,7 +61,7 @@ fn a_page_is_self_contained_and_names_are_only_text() {
 }
 
 #[test]
-fn a_failed_job_has_a_report_and_a_meaningless_one_has_none() {
+fn a_failed_copy_has_a_report_and_a_meaningless_one_has_none() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 30_000_000);
     let run =

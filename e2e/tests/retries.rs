@@ -190,12 +190,12 @@ fn an_unstoppable_far_worker_is_waited_for() {
 }
 
 #[test]
-fn a_directory_of_another_job_is_waited_for_by_a_later_attempt() {
+fn a_directory_of_another_copy_is_waited_for_by_a_later_attempt() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--json", "--retry-for", "5m"]);
-    // Like a worker of another job, after the first one's end.
+    // Like a worker of another copy, after the first one's end.
     let locks = pair.remote.home().join(".local/state/haul/locks");
     let lock = std::fs::read_dir(locks).unwrap().next().expect("the directory is locked").unwrap().path();
     let lock = std::fs::File::open(lock).unwrap();
@@ -207,7 +207,7 @@ fn a_directory_of_another_job_is_waited_for_by_a_later_attempt() {
         assert!(within(ATTEMPT_LIMIT, is_said), "not said: {phrase}\n{}", copy.running.stdout_so_far());
     };
     says(&format!("waiting for haul {me}, which copies into the same directory"));
-    says(&format!("another haul (process {me}) is copying into a directory of this job"));
+    says(&format!("another haul (process {me}) is copying into a directory of this copy"));
     drop(lock);
     is_one_copy(&copy.completes());
 }

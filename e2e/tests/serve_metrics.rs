@@ -50,7 +50,7 @@ fn clients_are_counted_and_bad_requests_are_answered() {
     assert_eq!(value(&scrape(&address), "haul_serve_refused_total"), Some(0.0));
     sandbox.haul(["-r", "data", &server.line]).run().succeeds();
     sandbox.haul([&server.at("data/a"), "back"]).run().succeeds();
-    let ended = r#"haul_serve_jobs_total{directory="",result="complete"}"#;
+    let ended = r#"haul_serve_copies_total{directory="",result="complete"}"#;
     eventually("both are counted", || value(&scrape(&address), ended) == Some(2.0));
     let text = scrape(&address);
     for (sample, expected) in [
@@ -67,7 +67,7 @@ fn clients_are_counted_and_bad_requests_are_answered() {
     sandbox.file("shared/other/a/in-the-way", "");
     sandbox.file("other/a", "1");
     sandbox.haul(["-r", "other", &server.line]).run().ends(1);
-    let failed = r#"haul_serve_jobs_total{directory="",result="incomplete"}"#;
+    let failed = r#"haul_serve_copies_total{directory="",result="incomplete"}"#;
     eventually("the failure is counted", || value(&scrape(&address), failed) == Some(1.0));
     assert_eq!(value(&scrape(&address), r#"haul_serve_failed_entries_total{directory=""}"#), Some(1.0));
     for (request, status) in [
@@ -84,14 +84,14 @@ fn clients_are_counted_and_bad_requests_are_answered() {
 }
 
 #[test]
-fn a_job_is_counted_while_it_runs_and_its_bottleneck_is_named() {
+fn a_copy_is_counted_while_it_runs_and_its_bottleneck_is_named() {
     const BYTES: u32 = 16 << 20;
     let sandbox = Sandbox::new();
     sandbox.big_file("shared/big", BYTES.into());
     let address = free_address();
     let server = ServedShare::start(&sandbox, &["--metrics", &address]);
     let sent = r#"haul_serve_bytes_total{directory="",direction="sent"}"#;
-    let ended = r#"haul_serve_jobs_total{directory="",result="complete"}"#;
+    let ended = r#"haul_serve_copies_total{directory="",result="complete"}"#;
     let mut running = sandbox.haul(["-x", "8m", &server.at("big"), "back"]).start();
     let mut seen = Vec::new();
     eventually("the job is counted", || {

@@ -14,7 +14,7 @@ use rustix::process::{Signal, kill_process, kill_process_group};
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
 /// Time limit for an end to notice another's death.
 const NOTICE_LIMIT: Duration = Duration::from_secs(15);
-/// A connection that is lost ends the job at once.
+/// A connection that is lost ends the copy at once.
 const ONCE: &[&str] = &["--retries", "0"];
 
 #[test]

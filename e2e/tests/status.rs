@@ -1,5 +1,5 @@
 //! Remains of incomplete copies: listed, removed, and under `-a`, `--no-keep` and `--no-resume`. Also several runs at
-//! once: of one job, only one proceeds; different jobs all do.
+//! once: of one copy, only one proceeds; different copies all do.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -254,7 +254,7 @@ fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
 }
 
 #[test]
-fn among_many_runs_of_one_job_one_proceeds_and_the_others_name_it() {
+fn among_many_runs_of_one_copy_one_proceeds_and_the_others_name_it() {
     let runs = cases("HAUL_CONCURRENT", RUNS as u64);
     (0..runs.div_ceil(RUNS as u64)).for_each(|_| many_runs_at_once());
     count("concurrent-runs", runs);

@@ -40,7 +40,7 @@ fn streams(run: &ProgramRun) -> Vec<u64> {
 }
 
 #[test]
-fn streams_are_added_while_a_job_runs_in_either_direction() {
+fn streams_are_added_while_a_copy_runs_in_either_direction() {
     if !is_root_or_skip("an emulated link") {
         return;
     }

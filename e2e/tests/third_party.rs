@@ -71,7 +71,7 @@ fn hosts_without_a_common_path_are_joined_through_here() {
 }
 
 #[test]
-fn several_sources_of_one_host_are_one_job_and_of_two_hosts_are_refused() {
+fn several_sources_of_one_host_are_one_copy_and_of_two_hosts_are_refused() {
     if !is_root_or_skip("network namespaces") {
         return;
     }

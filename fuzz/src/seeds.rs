@@ -17,7 +17,7 @@ use haul_proto::feature::Features;
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
-use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
+use haul_proto::ids::{CopyId, EntryId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, JournalRecord, encode_slot};
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -57,16 +57,16 @@ use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, enco
 use haul_proto::wire::storage::{Fsync, Verify};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, WriteOptions};
 
-use crate::wire::{CHECK_BYTES, JOB};
+use crate::wire::{CHECK_BYTES, COPY};
 
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "source_message" => {
-            let packed = CompressedMessage { plain: 700, bytes: &[0x28, 0xb5, 0x2f, 0xfd] }.encode(JOB);
-            source_messages().iter().map(|message| message.encode(JOB)).chain([packed]).collect()
+            let packed = CompressedMessage { plain: 700, bytes: &[0x28, 0xb5, 0x2f, 0xfd] }.encode(COPY);
+            source_messages().iter().map(|message| message.encode(COPY)).chain([packed]).collect()
         }
-        "target_message" => target_messages().iter().map(|message| message.encode(JOB)).collect(),
+        "target_message" => target_messages().iter().map(|message| message.encode(COPY)).collect(),
         "controller_message" => controller_messages().iter().map(ControllerMessage::encode).collect(),
         "worker_message" => worker_messages().iter().map(WorkerMessage::encode).collect(),
         "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
@@ -472,21 +472,21 @@ fn differences() -> Vec<Difference> {
 
 fn trailers() -> Vec<(usize, RecordTrailer)> {
     let file = |entry, len| PackedFile { entry: EntryId(entry), len, modified: Timestamp::default(), digest: [3; 32] };
-    let data = DataFrame { job: JOB, entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
+    let data = DataFrame { copy: COPY, entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
     vec![
         (0, RecordTrailer::Finished),
         (512 << 10, RecordTrailer::Data(data)),
         (
             900,
             RecordTrailer::Delta(DeltaFrame {
-                job: JOB,
+                copy: COPY,
                 entry: EntryId(3),
                 offset: 1 << 19,
                 plain: 1000,
                 value: [7; 32],
             }),
         ),
-        (1000, RecordTrailer::Pack(PackFrame { job: JOB, check: 5, files: vec![file(7, 0), file(900, 1000)] })),
+        (1000, RecordTrailer::Pack(PackFrame { copy: COPY, check: 5, files: vec![file(7, 0), file(900, 1000)] })),
         (0, RecordTrailer::End { records: 12 }),
     ]
 }
@@ -549,7 +549,7 @@ fn compressed_payloads() -> Vec<Vec<u8>> {
 }
 
 fn handshake() -> Vec<u8> {
-    let greeting = StreamGreeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
+    let greeting = StreamGreeting { session: CopyId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
     [&greeting.encode()[..], &GreetingAnswer { random: [4; 32] }.encode(), &[CipherSuite::ChaCha20Poly1305.number()]]
         .concat()
 }
@@ -596,7 +596,7 @@ fn source_sessions() -> Vec<Vec<u8>> {
             &[6, 6, 12, 1, 9, 5, 5, 11, 1, 5, 0, 4, 11, 0, 7, 0, 11, 0, 6, 6, 6, 12, 0, 9, 5, 6, 6, 7, 1, 5],
         ]
         .concat(),
-        // Of a job that only compares.
+        // Of a copy that only compares.
         [&[128, 1][..], &poll, &needs(0, &[4]), &[11, 0, 4, 0, 2, 2, 6, 1, 0, 5, 5, 5, 11, 0, 1, 1, 0, 0]].concat(),
     ]
 }

@@ -18,7 +18,7 @@ use haul_proto::session::source::SourceSession;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::bytes::Bytes;
-use crate::wire::JOB;
+use crate::wire::COPY;
 
 /// Frame length of the sessions that are fuzzed.
 pub const FRAME: u32 = 256 << 10;
@@ -26,7 +26,7 @@ pub const FRAME: u32 = 256 << 10;
 /// Streams that are there.
 const STREAMS: [StreamId; 2] = [StreamId(0), StreamId(7)];
 
-/// A sequence of an engine's calls and a target's messages, of a copy or of a job that only compares.
+/// A sequence of an engine's calls and a target's messages, of a copy or of a copy that only compares.
 pub fn source_session(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let frame = FrameLen::new(FRAME).expect("a power of two in range");
@@ -73,7 +73,7 @@ impl Session {
             7 => drop(self.source.fail(EntryId(bytes.number()), "unreadable")),
             8 => self.read(bytes),
             9 => {
-                if let Ok(message) = TargetMessage::decode(bytes.block(), JOB) {
+                if let Ok(message) = TargetMessage::decode(bytes.block(), COPY) {
                     self.source.handle(message)?;
                 }
             }
@@ -118,7 +118,7 @@ impl Session {
     fn poll(&mut self) {
         self.source.flush_offers();
         if let Some(message) = self.source.poll_message() {
-            let decoded = SourceMessage::decode(&message.encode(JOB), JOB);
+            let decoded = SourceMessage::decode(&message.encode(COPY), COPY);
             assert_eq!(decoded, Ok(message));
         }
     }

@@ -17,7 +17,7 @@ use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
 use crate::bytes::Bytes;
 use crate::source::{FRAME, range_of};
-use crate::wire::JOB;
+use crate::wire::COPY;
 
 /// A sequence of a source's messages and frames, and of an engine's calls.
 pub fn target_session(data: &[u8]) {
@@ -74,7 +74,7 @@ impl Session {
                 self.handle(message, bytes)?;
             }
             3 => {
-                if let Ok(message) = SourceMessage::decode(bytes.block(), JOB) {
+                if let Ok(message) = SourceMessage::decode(bytes.block(), COPY) {
                     self.handle(message, bytes)?;
                 }
             }
@@ -310,7 +310,7 @@ impl Session {
 
     fn poll(&mut self) {
         if let Some(message) = self.target.poll_message() {
-            let decoded = TargetMessage::decode(&message.encode(JOB), JOB);
+            let decoded = TargetMessage::decode(&message.encode(COPY), COPY);
             assert_eq!(decoded, Ok(message));
         }
     }

@@ -9,7 +9,7 @@ use haul_engine::codec::PayloadDecompressor;
 use haul_proto::compression::Codec;
 use haul_proto::encoding::Writer;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::JobNumber;
+use haul_proto::ids::CopyNumber;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, PartialMatch, RangeEnd, decode_slot, encode_slot, slot_offset};
 use haul_proto::limits::FRAME_MAX;
@@ -23,22 +23,22 @@ use haul_proto::wire::request::ControllerMessage;
 use haul_proto::wire::serve::{ClientProof, DIRECTORY_MAX, decode_directory};
 use haul_proto::wire::sparse::{decode_trailer, encode_trailer};
 
-/// The job in messages of the corpus.
-pub const JOB: JobNumber = JobNumber(1);
+/// The copy in messages of the corpus.
+pub const COPY: CopyNumber = CopyNumber(1);
 /// Bytes of the CRC at the end of a journal's header.
 pub const CHECK_BYTES: usize = 8;
 
 /// Messages from a source.
 pub fn source_message(data: &[u8]) {
-    check_round_trip(data, |bytes| SourceMessage::decode(bytes, JOB), |message| message.encode(JOB));
-    if let Ok(Some(packed)) = CompressedMessage::decode(data, JOB) {
-        assert_eq!(CompressedMessage::decode(&packed.encode(JOB), JOB), Ok(Some(packed)));
+    check_round_trip(data, |bytes| SourceMessage::decode(bytes, COPY), |message| message.encode(COPY));
+    if let Ok(Some(packed)) = CompressedMessage::decode(data, COPY) {
+        assert_eq!(CompressedMessage::decode(&packed.encode(COPY), COPY), Ok(Some(packed)));
     }
 }
 
 /// Messages from a target.
 pub fn target_message(data: &[u8]) {
-    check_round_trip(data, |bytes| TargetMessage::decode(bytes, JOB), |message| message.encode(JOB));
+    check_round_trip(data, |bytes| TargetMessage::decode(bytes, COPY), |message| message.encode(COPY));
 }
 
 /// Messages from a controller: Requests among them.

@@ -1,4 +1,4 @@
-//! Invariants of the target: at any time, and at the end of a job.
+//! Invariants of the target: at any time, and at the end of a copy.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! The simulator: both machines of the protocol, driven to the end of a job under faults from a seed.
+//! The simulator: both machines of the protocol, driven to the end of a copy under faults from a seed.
 //!
 //! A seed gives a tree at the source, existing entries at the target, the number of streams, the rates of faults, the
-//! causes and moments of crashes, and every choice of the next event. The job is run again until it completes. Each run
+//! causes and moments of crashes, and every choice of the next event. The copy is run again until it completes. Each run
 //! finds its predecessors' traces on the target's disk (parts, journals, names lost in a power cut). A failing seed
 //! therefore always fails, and `cargo run -p haul-sim -- --one SEED -v` shows it.
 //!

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use haul_lab::Rng;
 use haul_proto::encoding::Writer;
-use haul_proto::ids::JobNumber;
+use haul_proto::ids::CopyNumber;
 use haul_proto::wire::frame::{RecordPrefix, RecordTrailer};
 
 use crate::content::ContentBlock;
 
-/// The job in every message.
-pub const JOB: JobNumber = JobNumber(7);
+/// The copy in every message.
+pub const COPY: CopyNumber = CopyNumber(7);
 
 /// Most messages that wait on the way in one direction, and most records on a stream: then the sender waits.
 const QUEUE_MAX: usize = 6;

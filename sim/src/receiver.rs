@@ -25,7 +25,7 @@ use proof::Proof;
 use crate::Plant;
 use crate::content::{ContentBlock, FileContent, frame_len};
 use crate::disk::{DiskEntry, existing};
-use crate::net::{JOB, Net};
+use crate::net::{COPY, Net};
 use crate::scenario::Rates;
 use crate::storage::SimStorage;
 
@@ -198,7 +198,7 @@ impl Receiver {
             _ => false,
         };
         if !lost {
-            net.to_source.send(message.encode(JOB));
+            net.to_source.send(message.encode(COPY));
         }
         true
     }
@@ -206,7 +206,7 @@ impl Receiver {
     /// Takes a control message.
     pub fn listen(&mut self, net: &mut Net, storage: &mut SimStorage, rng: &mut Rng) -> DoneEntries<bool> {
         let Some(bytes) = net.to_target.receive() else { return Ok(false) };
-        let message = SourceMessage::decode(&bytes, JOB).map_err(|fault| format!("the source's message: {fault}"))?;
+        let message = SourceMessage::decode(&bytes, COPY).map_err(|fault| format!("the source's message: {fault}"))?;
         let step = self.machine.handle(message).map_err(|fault| format!("the target refuses: {fault}"))?;
         match step {
             TargetStep::Examine(first, entries) => self.examine(first, &entries, storage, rng)?,
@@ -387,9 +387,9 @@ impl Receiver {
     }
 
     fn data(&mut self, frame: &DataFrame, block: ContentBlock) -> DoneEntries<Option<Writing>> {
-        let DataFrame { job, entry, offset, check, value } = *frame;
+        let DataFrame { copy, entry, offset, check, value } = *frame;
         let admitted = self.machine.admit_frame(entry, offset, block.len());
-        let Some(handle) = admitted.map_err(|fault| format!("a frame of another job {job:?}, or: {fault}"))? else {
+        let Some(handle) = admitted.map_err(|fault| format!("a frame of another copy {copy:?}, or: {fault}"))? else {
             return Ok(None);
         };
         if block.check() != check && self.settings.plant != Plant::SkipCheck {

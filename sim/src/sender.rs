@@ -16,7 +16,7 @@ use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
 use crate::Plant;
 use crate::content::{ContentBlock, frame_len};
-use crate::net::{JOB, Net, Record, Stream};
+use crate::net::{COPY, Net, Record, Stream};
 use crate::scenario::Rates;
 use crate::tree::{SimTree, TreeEntry, TreeEntryKind, Trouble, Visit};
 
@@ -168,14 +168,14 @@ impl Sender {
             (Plant::DropSame, SourceMessage::Match { .. }) => 0,
             _ => 1,
         };
-        (0..times).for_each(|_| net.to_target.send(message.encode(JOB)));
+        (0..times).for_each(|_| net.to_target.send(message.encode(COPY)));
         true
     }
 
     /// Takes a control message.
     pub fn listen(&mut self, net: &mut Net) -> Result<bool, String> {
         let Some(bytes) = net.to_source.receive() else { return Ok(false) };
-        let message = TargetMessage::decode(&bytes, JOB).map_err(|fault| format!("the target's message: {fault}"))?;
+        let message = TargetMessage::decode(&bytes, COPY).map_err(|fault| format!("the target's message: {fault}"))?;
         match &message {
             TargetMessage::Want { needs, .. } => {
                 self.told.kept += needs.iter().filter(|need| **need == TransferNeed::Nothing).count() as u64;
@@ -361,7 +361,7 @@ impl Sender {
             return None;
         }
         let block = ContentBlock::Bytes(payload.into());
-        let pack = PackFrame { job: JOB, check: block.check(), files: packed };
+        let pack = PackFrame { copy: COPY, check: block.check(), files: packed };
         Some(Record::new(block, &RecordTrailer::Pack(pack)))
     }
 }
@@ -379,5 +379,5 @@ fn id(stream: usize) -> StreamId {
 fn data_record(entry: EntryId, index: u64, block: ContentBlock, value: [u8; 32]) -> Record {
     let offset = index * u64::from(frame_len().get());
     let check = block.check();
-    Record::new(block, &RecordTrailer::Data(DataFrame { job: JOB, entry, offset, check, value }))
+    Record::new(block, &RecordTrailer::Data(DataFrame { copy: COPY, entry, offset, check, value }))
 }

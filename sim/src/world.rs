@@ -1,4 +1,4 @@
-//! One seed: a scenario, the runs of a job in it (crashes in between), and the scheduler that decides who moves next.
+//! One seed: a scenario, the runs of a copy in it (crashes in between), and the scheduler that decides who moves next.
 
 use std::collections::HashMap;
 

@@ -211,7 +211,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 60,
         variables: &[("HAUL_HOSTILE_TARGET", ALL)],
         always: &[],
-        tests: &[e2e("hostile_target::a_hostile_worker_is_not_believed_and_the_job_ends")],
+        tests: &[e2e("hostile_target::a_hostile_worker_is_not_believed_and_the_copy_ends")],
     },
     CaseRow {
         name: "mutations",
@@ -294,7 +294,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 20,
         variables: &[("HAUL_CONCURRENT", ALL)],
         always: &[],
-        tests: &[e2e("status::among_many_runs_of_one_job_one_proceeds_and_the_others_name_it")],
+        tests: &[e2e("status::among_many_runs_of_one_copy_one_proceeds_and_the_others_name_it")],
     },
     CaseRow {
         name: "sync-pairs",

@@ -1,4 +1,4 @@
-//! Common ground of a job's controller and workers: the values of a job, the control channel, and the operating
+//! Common ground of a copy's controller and workers: the values of a copy, the control channel, and the operating
 //! system's processes and pipes.
 
 #![deny(unsafe_code)]
@@ -7,7 +7,7 @@ pub mod sys;
 
 pub mod shell_word;
 
-pub mod job;
+pub mod copy;
 
 pub mod trusted_files;
 

@@ -2,7 +2,7 @@
 //!
 //! There are two classes. What haul looks up by itself (configuration, policy, secrets, state) is trusted if the file
 //! and every directory above it belong to this user or root, and nobody else can write them. What the user names (a
-//! job's directory) is trusted if the directory itself belongs to this user and permits nothing to others, see
+//! copy's directory) is trusted if the directory itself belongs to this user and permits nothing to others, see
 //! [`crate::held_directory`].
 
 use std::ffi::OsString;

@@ -7,7 +7,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use haul_base::job::event::{Event, FileReport};
+use haul_base::copy::event::{Event, FileReport};
 use haul_proto::path::escape;
 
 use crate::manifest::line::LineFormat;
@@ -34,14 +34,14 @@ pub struct Checksums {
 /// Missing lines, and whether the others could be written.
 #[derive(Debug)]
 pub struct ChecksumReport {
-    /// Whether lines are missing: the job is then incomplete.
+    /// Whether lines are missing: the copy is then incomplete.
     pub incomplete: bool,
     /// Messages for the user.
     pub messages: Vec<String>,
 }
 
 impl Checksums {
-    /// Opens `to`, or standard output for `-`. A file keeps its old contents until the job ends.
+    /// Opens `to`, or standard output for `-`. A file keeps its old contents until the copy ends.
     pub fn create(to: &Path, form: LineFormat) -> io::Result<Self> {
         let shown = match to.as_os_str().as_encoded_bytes() {
             b"-" => "standard output".to_owned(),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_job_leaves_no_list() {
+    fn an_interrupted_copy_leaves_no_list() {
         let dir = tempfile::tempdir().unwrap();
         let mut sums = create(&dir.path().join("sums")).unwrap();
         sums.add(b"a", Some(&DIGEST));

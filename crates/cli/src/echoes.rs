@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use haul_base::job::event::TransportPath;
+use haul_base::copy::event::TransportPath;
 use haul_control::probe::ping::Ping;
 
 use crate::show::paths::without_port;

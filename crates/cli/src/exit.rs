@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haul_base::job::error::{Error, Outcome};
+use haul_base::copy::error::{Error, Outcome};
 
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ use haul_base::job::error::{Error, Outcome};
 pub enum Exit {
     /// Everything is complete and verified.
     Done = 0,
-    /// Some files failed or differ, each reported by name; or the job failed.
+    /// Some files failed or differ, each reported by name; or the copy failed.
     Failed = 1,
     /// The command line, or its request, is invalid.
     Usage = 2,
@@ -23,7 +23,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The status for a job's result.
+    /// The status for a copy's result.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
             Ok(summary) if summary.files.failed == 0 && !summary.differs() => Self::of_vanished(summary.files.vanished),

@@ -1,4 +1,4 @@
-//! The command `haul`: turns the command line into a job for the engine, and its events into output.
+//! The command `haul`: turns the command line into a copy for the engine, and its events into output.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use haul_base::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
+use haul_base::copy::spec::{AddressFamily, CallbackAddress, NetworkOptions};
 use haul_proto::path::escape;
 
 use crate::args::flag::{Flag, Single};
@@ -76,13 +76,13 @@ fn bind(values: &Values) -> Result<Option<String>, UsageError> {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::spec::{AddressFamily, CallbackAddress};
+    use haul_base::copy::spec::{AddressFamily, CallbackAddress};
 
     use crate::resolve::tests::{good, plan_of};
 
     #[test]
     fn an_address_to_call_back_may_have_a_port() {
-        let callback = |line: &str| good(&format!("{line} a h:b")).job.options.streams.network.callback;
+        let callback = |line: &str| good(&format!("{line} a h:b")).copy.options.streams.network.callback;
         let at = |host: &str, port| Some(CallbackAddress { host: host.into(), port });
         assert_eq!(callback("-H 10.10.1.155"), at("10.10.1.155", None));
         assert_eq!(callback("-H 10.10.1.155:5031"), at("10.10.1.155", Some(5031)));
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn one_kind_of_addresses_may_be_for_ssh_the_data_or_both() {
         let families = |line: &str| {
-            let job = good(&format!("{line} a h:b")).job;
-            (job.access.family, job.options.streams.network.family)
+            let copy = good(&format!("{line} a h:b")).copy;
+            (copy.access.family, copy.options.streams.network.family)
         };
         let (v4, v6) = (Some(AddressFamily::V4), Some(AddressFamily::V6));
         assert_eq!(families("-4"), (v4, v4));
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn ports_and_paths() {
-        let network = |line: &str| good(&format!("{line} a h:b")).job.options.streams.network;
+        let network = |line: &str| good(&format!("{line} a h:b")).copy.options.streams.network;
         assert_eq!(network("-Z 5031:5039").ports, Some((5031, 5039)));
         assert_eq!((network("-Z 7").ports, network("-r").ports), (Some((7, 7)), None));
         assert!(network("-z").reverse && network("--paths all").all_paths && !network("--paths best").all_paths);

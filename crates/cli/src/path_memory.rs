@@ -4,10 +4,10 @@
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::TransportPath;
-use haul_base::job::location::Host;
-use haul_base::job::spec::{Job, Transport};
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::TransportPath;
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{CopySpec, Transport};
 use jiff::{Timestamp, Zoned};
 use toml_edit::{DocumentMut, Item, Table, value};
 
@@ -48,11 +48,11 @@ pub struct FailedPath {
 }
 
 impl PathMemory {
-    /// For a job between this machine and an ssh host that leaves the path to haul.
-    pub fn of_job(job: &Job) -> Option<Self> {
-        let network = &job.options.streams.network;
+    /// For a copy between this machine and an ssh host that leaves the path to haul.
+    pub fn of_copy(copy: &CopySpec) -> Option<Self> {
+        let network = &copy.options.streams.network;
         let is_free = network.transport == Transport::Auto && network.callback.is_none() && network.bind.is_none();
-        let host = match (job.source_host(), &job.target.host) {
+        let host = match (copy.source_host(), &copy.target.host) {
             (Host::Local, Host::Remote { name, .. }) | (Host::Remote { name, .. }, Host::Local) => name,
             _ => return None,
         };

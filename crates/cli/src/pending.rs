@@ -106,7 +106,7 @@ impl ReplaceableFile {
                 first.starts_with(b"# haul") && !is_log || beginning.windows(11).any(|text| text == b"<title>haul")
             }
             Self::Log => is_log,
-            Self::Metrics => first.starts_with(b"# HELP haul_job_"),
+            Self::Metrics => first.starts_with(b"# HELP haul_copy_"),
             Self::Anything => true,
         }
     }

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{PipeEnd, Pipes};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{PipeEnd, Pipes};
 use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
 

@@ -21,9 +21,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{
-    Cipher, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, Job, JobOptions, LiveSourceOptions, Login,
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{
+    Cipher, CopyOptions, CopySpec, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, LiveSourceOptions, Login,
     NULL_TARGET, PartialOptions, RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions,
     StorageOptions, StorageRequest, StreamOptions, Symlinks, TargetOptions, Verify, WriteOptions, is_null,
 };
@@ -55,8 +55,8 @@ const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
-    /// The job for the engine.
-    pub job: Job,
+    /// The copy for the engine.
+    pub copy: CopySpec,
     /// The display.
     pub display: Display,
     /// The file of `--checksums`; `-` is standard output.
@@ -77,7 +77,7 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct ResolvedSettings {
     /// For the engine.
-    pub options: JobOptions,
+    pub options: CopyOptions,
     /// For the engine.
     pub access: RemoteAccess,
     /// For the display.
@@ -137,11 +137,11 @@ fn planned(
     let list = list(values, &mut sources, base)?;
     settings.options.stop.after = duration::of_copy(values, &mut sources, &target.path, &mut settings.time_limit)?;
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
-    let job = Job { sources, list, target, options: JobOptions { pipes, ..options }, access };
-    let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
+    let copy = CopySpec { sources, list, target, options: CopyOptions { pipes, ..options }, access };
+    let is_remote = [copy.source_host(), &copy.target.host].into_iter().any(|host| *host != Host::Local);
     let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    notes.extend(duration::uncompressed(&job).filter(|_| is_remote));
-    Ok(Plan { job, display, checksums, digests, report, metrics, time_limit, notes })
+    notes.extend(duration::uncompressed(&copy).filter(|_| is_remote));
+    Ok(Plan { copy, display, checksums, digests, report, metrics, time_limit, notes })
 }
 
 /// The names of the hosts at both ends, without users; `None` for this machine.
@@ -188,7 +188,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
     let (checksum, digests) = digests::digests(values)?;
     refuse_contradictions(values)?;
     let digest_existing = checksums.is_some() && digests.of_lines.is_none();
-    let options = JobOptions {
+    let options = CopyOptions {
         source: source(values)?,
         metadata: metadata::metadata(values)?,
         target: TargetOptions {
@@ -216,7 +216,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
             progress_every: progress_every(values, &display)?,
         },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
-        ..JobOptions::default()
+        ..CopyOptions::default()
     };
     let time_limit = values.get(&flags::TIMELIMIT)?;
     let report = report(values)?;

@@ -1,6 +1,6 @@
 //! Arguments and what becomes of them.
 
-use haul_base::job::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
+use haul_base::copy::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
 
 use super::*;
 use crate::args::parse::{Command, parse};
@@ -26,9 +26,9 @@ pub fn good(line: &str) -> Plan {
 #[test]
 fn without_options_the_engine_decides() {
     let plan = good("a b h:c");
-    assert_eq!(plan.job.sources.len(), 2);
-    assert_eq!(plan.job.target.path, PathBuf::from("c"));
-    let options = plan.job.options;
+    assert_eq!(plan.copy.sources.len(), 2);
+    assert_eq!(plan.copy.target.path, PathBuf::from("c"));
+    let options = plan.copy.options;
     assert_eq!(
         (options.streams.count, options.streams.socket.window_bytes, options.streams.frame_bytes),
         (None, None, None)
@@ -41,7 +41,7 @@ fn without_options_the_engine_decides() {
             && !options.source.recursive
             && options.integrity.verify == Verify::Wire
     );
-    assert!(plan.job.access.login.deploy);
+    assert!(plan.copy.access.login.deploy);
     assert_eq!(plan.checksums, None);
 }
 
@@ -51,7 +51,7 @@ fn every_option_reaches_its_setting() {
         "-rfpA -@ ignore -s 16 -w 4m --congestion bbr -x 50m --cpus 16,0-2,1 --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
          --ssh-port 2222 --ssh-option A=b --no-deploy -S s -T t h:a b",
     );
-    let options = plan.job.options;
+    let options = plan.copy.options;
     assert!(
         options.source.recursive
             && options.target.write.overwrite == OverwritePolicy::Replace
@@ -66,8 +66,8 @@ fn every_option_reaches_its_setting() {
     );
     assert_eq!((options.streams.rate_bytes_per_s, options.cpus), (Some(50 << 20), vec![0, 1, 2, 16]));
     assert_eq!(options.streams.socket.congestion.as_deref(), Some("bbr"));
-    assert_eq!(good("--congestion auto a b").job.options.streams.socket.congestion, None);
-    let access = plan.job.access;
+    assert_eq!(good("--congestion auto a b").copy.options.streams.socket.congestion, None);
+    let access = plan.copy.access;
     assert_eq!(
         (access.login.port, access.login.identity, access.login.deploy),
         (Some(2222), Some("key".into()), false)
@@ -75,20 +75,20 @@ fn every_option_reaches_its_setting() {
     assert_eq!((access.source_command.as_deref(), access.target_command.as_deref()), (Some("s"), Some("t")));
     assert_eq!(access.login.ssh_options, ["A=b"]);
     assert_eq!(plan.checksums, Some("sums".into()));
-    let direct = |line| (good(line).job.options.storage.source.direct, good(line).job.options.storage.target.direct);
+    let direct = |line| (good(line).copy.options.storage.source.direct, good(line).copy.options.storage.target.direct);
     assert_eq!(direct("-u s a b"), (DirectIo::Always, DirectIo::Auto));
     assert_eq!(direct("-ut a b"), (DirectIo::Auto, DirectIo::Always));
     assert_eq!(direct("-u st a b"), (DirectIo::Always, DirectIo::Always));
     assert_eq!(direct("--unbuffered off a b"), (DirectIo::Never, DirectIo::Never));
     assert_eq!(direct("a b"), (DirectIo::Auto, DirectIo::Auto));
-    assert_eq!(good("--cache drop a b").job.options.storage.source.cache, CacheUse::Drop);
-    assert_eq!(good("a b").job.options.storage.source.cache, CacheUse::Auto);
-    assert_eq!(good("--no-encrypt a b").job.options.streams.cipher, Cipher::AuthenticateOnly);
+    assert_eq!(good("--cache drop a b").copy.options.storage.source.cache, CacheUse::Drop);
+    assert_eq!(good("a b").copy.options.storage.source.cache, CacheUse::Auto);
+    assert_eq!(good("--no-encrypt a b").copy.options.streams.cipher, Cipher::AuthenticateOnly);
 }
 
 #[test]
 fn bbcps_options_reach_their_settings() {
-    let options = |line| good(line).job.options;
+    let options = |line| good(line).copy.options;
     assert_eq!(options("-O a b").target.write.overwrite, OverwritePolicy::Omit);
     let modes = |line| (options(line).target.write.modes.directory, options(line).target.write.modes.file);
     assert_eq!(modes("a b"), (None, None));
@@ -131,18 +131,18 @@ fn bbcps_options_reach_their_settings() {
 fn sources_are_below_the_base_and_on_its_host() {
     let plan = good("-d me@h:/base x me@h:/abs y/z there");
     let host = Host::Remote { user: Some("me".into()), name: "h".into() };
-    assert_eq!(plan.job.options.source.base, Some("/base".into()));
-    assert!(plan.job.sources[0].host == host && plan.job.sources[2].host == host);
-    assert_eq!(good("-d /base x there").job.sources[0].host, Host::Local);
+    assert_eq!(plan.copy.options.source.base, Some("/base".into()));
+    assert!(plan.copy.sources[0].host == host && plan.copy.sources[2].host == host);
+    assert_eq!(good("-d /base x there").copy.sources[0].host, Host::Local);
 }
 
 #[test]
 fn ssh_as_rsyncs_users_name_it() {
-    let access = good("--rsh=ssh a h:b").job.access;
+    let access = good("--rsh=ssh a h:b").copy.access;
     assert_eq!((access.login.port, access.login.ssh_options.len()), (None, 0));
     let words = ["--rsh", "/usr/bin/ssh -p2222 -i key -o A=b -oC=d", "a", "h:b"].map(OsString::from).to_vec();
     let Ok(Command::Copy(values, operands)) = parse(Dialect::Haul, words, &|_| false) else { panic!("no copy") };
-    let access = plan(&values, &operands, false).unwrap().job.access;
+    let access = plan(&values, &operands, false).unwrap().copy.access;
     assert_eq!(
         (access.login.port, access.login.identity, access.login.ssh_options),
         (Some(2222), Some("key".into()), vec!["A=b".into(), "C=d".into()])
@@ -154,7 +154,7 @@ fn output_levels_and_destinations() {
     let display = |line| good(line).display;
     let verbosity = ["a b", "-v a b", "-vv a b", "-V a b", "-D a b", "-vvvv a b"].map(|line| display(line).verbosity);
     assert_eq!(verbosity, [0, 1, 2, 2, 3, 4]);
-    assert!(!good("-V a b").job.options.reports.files && good("-D a b").job.options.reports.files);
+    assert!(!good("-V a b").copy.options.reports.files && good("-D a b").copy.options.reports.files);
     assert_eq!(plan_of("-l log a b", true).unwrap().display.mode, Mode::Plain, "a file has no bar");
     assert_eq!(display("-l log a b").log, Some("log".into()));
     assert_eq!(good("-t 2m a b").time_limit, Some(Duration::from_secs(120)));
@@ -163,7 +163,7 @@ fn output_levels_and_destinations() {
 #[test]
 fn under_bbcps_name_its_defaults_hold() {
     let bbcp = |line| plan_under(Dialect::Bbcp, line, true).unwrap();
-    let options = |line| bbcp(line).job.options;
+    let options = |line| bbcp(line).copy.options;
     let plain = options("a b");
     assert_eq!((plain.target.write.overwrite, plain.source.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
     assert_eq!(plain.target.write.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
@@ -185,12 +185,12 @@ fn under_bbcps_name_its_defaults_hold() {
     assert!(display("-P 2 a b").progress_lines && display("-V a b").verbosity == 2);
     assert!(options("-v a b").reports.files);
     assert!(!plain.target.delta.in_place && options("-f -K a b").target.delta.in_place, "-K keeps the inode");
-    assert!(!good("-f -K a b").job.options.target.delta.in_place, "under haul's name, that is --inplace");
+    assert!(!good("-f -K a b").copy.options.target.delta.in_place, "under haul's name, that is --inplace");
 }
 
 #[test]
 fn compression_is_a_word_or_a_level() {
-    let policy = |line| good(line).job.options.streams.compression;
+    let policy = |line| good(line).copy.options.streams.compression;
     for line in ["a b", "-c a b", "-c auto a b", "a b -rc"] {
         assert_eq!(policy(line), CompressionPolicy::Auto, "{line}");
     }
@@ -203,14 +203,14 @@ fn compression_is_a_word_or_a_level() {
         [policy("-rc1 a b"), policy("-c 19 a b")],
         [1, 19].map(|level| CompressionPolicy::Always(CompressionMethod::Zstd(level)))
     );
-    assert_eq!(good("-c run7 b").job.sources.len(), 1, "what it does not know is an operand");
+    assert_eq!(good("-c run7 b").copy.sources.len(), 1, "what it does not know is an operand");
 }
 
 #[test]
 fn zeros_are_compressed_only_if_that_was_typed() {
     let applied = |line| {
         let plan = good(line);
-        (plan.job.compression(), plan.notes.iter().any(|note| note.contains("uncompressed")))
+        (plan.copy.compression(), plan.notes.iter().any(|note| note.contains("uncompressed")))
     };
     for line in ["null: h:null:", "--duration 3 h:null: null:", "null:1g h:file"] {
         assert_eq!(applied(line), (CompressionPolicy::Off, true), "{line}");
@@ -230,9 +230,9 @@ fn the_display_follows_the_options_and_the_terminal() {
     assert_eq!(mode("-P 2 a b", true), Mode::ProgressLines);
     assert_eq!(mode("--json -P 2 a b", true), Mode::Json);
     assert_eq!(mode("--quiet a b", true), Mode::Quiet);
-    assert_eq!(good("-P 2 a b").job.options.reports.progress_every, Duration::from_secs(2));
-    assert_eq!(good("--json a b").job.options.reports.progress_every, JSON_PROGRESS_EVERY);
-    assert!(good("--json a b").job.options.reports.files);
+    assert_eq!(good("-P 2 a b").copy.options.reports.progress_every, Duration::from_secs(2));
+    assert_eq!(good("--json a b").copy.options.reports.progress_every, JSON_PROGRESS_EVERY);
+    assert!(good("--json a b").copy.options.reports.files);
 }
 
 #[test]
@@ -457,14 +457,14 @@ fn bad_values_name_the_option_and_the_remedy() {
 #[test]
 fn both_ends_may_be_remote_and_interactive_logins_take_turns() {
     let plan = good("-r h:a h:b me@g:c");
-    assert_eq!((plan.job.sources.len(), plan.job.access.in_turn), (2, false));
-    assert_eq!(plan.job.target.host, Host::Remote { user: Some("me".into()), name: "g".into() });
-    assert!(plan_of("h:a g:b", true).unwrap().job.access.in_turn);
+    assert_eq!((plan.copy.sources.len(), plan.copy.access.in_turn), (2, false));
+    assert_eq!(plan.copy.target.host, Host::Remote { user: Some("me".into()), name: "g".into() });
+    assert!(plan_of("h:a g:b", true).unwrap().copy.access.in_turn);
 }
 
 #[test]
 fn a_single_retry_limit_replaces_both_defaults() {
-    let retries = |line| good(line).job.access.retries;
+    let retries = |line| good(line).copy.access.retries;
     let (minutes, any) = (Some(Duration::from_secs(600)), true);
     assert_eq!(retries("a h:b"), Retries { times: None, time: minutes, breaks: Some(5), from_the_start: false });
     assert_eq!(retries("--retries 3 a h:b"), Retries { times: Some(3), time: None, breaks: None, from_the_start: any });
@@ -474,8 +474,8 @@ fn a_single_retry_limit_replaces_both_defaults() {
     );
     let both = Retries { times: Some(0), time: minutes, breaks: None, from_the_start: any };
     assert_eq!(retries("--retries 0 --retry-for 600 a h:b"), both);
-    assert_eq!(good("a h:b").job.access.silence, Duration::from_secs(13));
-    assert_eq!(good("--silence 2m a h:b").job.access.silence, Duration::from_secs(120));
+    assert_eq!(good("a h:b").copy.access.silence, Duration::from_secs(13));
+    assert_eq!(good("--silence 2m a h:b").copy.access.silence, Duration::from_secs(120));
     for line in ["--retries -1 a b", "--retries x a b", "--retry-for 1y a b", "--retry-for 31d a b", "--silence 2s a b"]
     {
         let error = plan_of(line, false).unwrap_err().to_string();

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_base::trusted_files::{OthersMay, TrustError, read_own};
 use haul_proto::path::escape;
 

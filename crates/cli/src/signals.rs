@@ -1,8 +1,8 @@
-//! Signals and the loss of the terminal, which stop a job.
+//! Signals and the loss of the terminal, which stop a copy.
 //!
-//! SIGINT and SIGTERM cancel. A running job has [`GRACE`] to end by itself; a second signal ends the process at once.
-//! SIGHUP is ignored, also by all children, which inherit that. If its terminal closes, a foreground job is cancelled,
-//! and a background job continues. SIGUSR1 doubles the rate limit, SIGUSR2 halves it. The time limit (`-t`) also
+//! SIGINT and SIGTERM cancel. A running copy has [`GRACE`] to end by itself; a second signal ends the process at once.
+//! SIGHUP is ignored, also by all children, which inherit that. If its terminal closes, a foreground copy is cancelled,
+//! and a background copy continues. SIGUSR1 doubles the rate limit, SIGUSR2 halves it. The time limit (`-t`) also
 //! cancels.
 
 use std::io::{self, IsTerminal, Read};
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::{GO_ON, START_OVER};
-use haul_base::job::rate::RateHandle;
+use haul_base::copy::error::{GO_ON, START_OVER};
+use haul_base::copy::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe_start;
 use haul_engine::sys::signals::ignore_hangup;
@@ -27,7 +27,7 @@ use crate::exit::Exit;
 use crate::output_place;
 use crate::terminal::Controlling;
 
-/// Time for a cancelled job to end, so that everything has ended a second after Ctrl-C.
+/// Time for a cancelled copy to end, so that everything has ended a second after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(900);
 /// The grace period after a time limit: no user waits, and the final report is wanted.
 const TIME_GRACE: Duration = Duration::from_secs(5);
@@ -39,11 +39,11 @@ pub fn not_caught(error: io::Error) -> anyhow::Error {
     anyhow::anyhow!("signals cannot be caught: {}", describe_start(&error))
 }
 
-/// Handles signals until dropped: cancels the job, or changes its rate.
+/// Handles signals until dropped: cancels the copy, or changes its rate.
 pub struct Watch {
     registered: Vec<SigId>,
     ended: Arc<AtomicBool>,
-    job_runs: Arc<AtomicBool>,
+    copy_runs: Arc<AtomicBool>,
     limit: Option<Duration>,
     time_is_up: Arc<AtomicBool>,
     wake: UnixStream,
@@ -62,7 +62,7 @@ impl Watch {
         let terminal = Controlling::open().filter(|_| io::stdin().is_terminal() && !hangup_was_ignored);
         let (signalled, wake) = UnixStream::pair()?;
         let ((faster, wake_faster), (slower, wake_slower)) = (UnixStream::pair()?, UnixStream::pair()?);
-        let (ended, job_runs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (ended, copy_runs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let stopped = Arc::<AtomicBool>::default();
         let time_is_up = Arc::<AtomicBool>::default();
         let watcher = Watcher {
@@ -73,13 +73,13 @@ impl Watch {
             faster,
             slower,
             ended: Arc::clone(&ended),
-            job_runs: Arc::clone(&job_runs),
+            copy_runs: Arc::clone(&copy_runs),
             stopped: Arc::clone(&stopped),
             deadline,
             time_is_up: Arc::clone(&time_is_up),
             limit,
         };
-        let mut watch = Self { registered: Vec::new(), ended, job_runs, limit, time_is_up, wake, thread: None };
+        let mut watch = Self { registered: Vec::new(), ended, copy_runs, limit, time_is_up, wake, thread: None };
         watch.register(&stopped)?;
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR1, wake_faster)?);
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR2, wake_slower)?);
@@ -87,16 +87,16 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Runs `job`, which must end within [`GRACE`] of a cancellation. Work before and after it, such as removal of the
+    /// Runs `copy`, which must end within [`GRACE`] of a cancellation. Work before and after it, such as removal of the
     /// demo's data, has no limit.
-    pub fn during<T>(&self, job: impl FnOnce() -> T) -> T {
-        self.job_runs.store(true, Ordering::Release);
-        let result = job();
-        self.job_runs.store(false, Ordering::Release);
+    pub fn during<T>(&self, copy: impl FnOnce() -> T) -> T {
+        self.copy_runs.store(true, Ordering::Release);
+        let result = copy();
+        self.copy_runs.store(false, Ordering::Release);
         result
     }
 
-    /// The message about the time limit, if it cancelled the job.
+    /// The message about the time limit, if it cancelled the copy.
     pub fn time_is_up(&self) -> Option<String> {
         self.time_is_up.load(Ordering::Acquire).then(|| time_was_up(self.limit))
     }
@@ -104,7 +104,7 @@ impl Watch {
     /// Registers the handlers. Once `stopped`, another signal ends the process.
     fn register(&mut self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
         let ignored = ignored_signals();
-        // A shell without job control starts background jobs with SIGINT ignored, which stays so.
+        // A shell without copy control starts background copies with SIGINT ignored, which stays so.
         for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| *signal == SIGTERM || !ignored.contains(signal)) {
             let status = Exit::Interrupted.number().into();
             let conditional = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(stopped))?;
@@ -139,7 +139,7 @@ struct Watcher {
     /// A byte for each SIGUSR2.
     slower: UnixStream,
     ended: Arc<AtomicBool>,
-    job_runs: Arc<AtomicBool>,
+    copy_runs: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
     /// The end of the time limit.
     deadline: Option<Instant>,
@@ -167,7 +167,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the job; others are
+    /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the copy; others are
     /// handled here.
     fn has_signal(&mut self) -> bool {
         let until = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -186,7 +186,7 @@ impl Watcher {
         count(&self.signalled, ends) > 0 && !self.ended.load(Ordering::Acquire)
     }
 
-    /// Cancels the job; ends the process if the job does not.
+    /// Cancels the copy; ends the process if the copy does not.
     fn stop(&self) {
         // First, restore the terminal: the process may end at any time.
         #[cfg(feature = "tui")]
@@ -197,7 +197,7 @@ impl Watcher {
         let time_is_up = self.time_is_up.load(Ordering::Acquire);
         let deadline = Instant::now() + if time_is_up { TIME_GRACE } else { GRACE };
         while !self.ended.load(Ordering::Acquire) {
-            if self.job_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
+            if self.copy_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
                 crate::pending::remove_unfinished();
                 let text = match time_is_up {
                     true => time_was_up(self.limit),

@@ -30,7 +30,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use haul_base::job::credentials::{KnownClient, PrivateKey, PublicKey};
+use haul_base::copy::credentials::{KnownClient, PrivateKey, PublicKey};
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;

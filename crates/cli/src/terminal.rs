@@ -1,4 +1,4 @@
-//! Properties of the terminal: existence, colours, size, and the foreground job.
+//! Properties of the terminal: existence, colours, size, and the foreground copy.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -28,10 +28,10 @@ pub fn takes_unicode() -> bool {
     })
 }
 
-/// Whether this job is in the foreground of the terminal of standard error.
+/// Whether this copy is in the foreground of the terminal of standard error.
 ///
-/// A terminal that controls no session (in some containers) has only foreground jobs; a closed one has only background
-/// jobs.
+/// A terminal that controls no session (in some containers) has only foreground copies; a closed one has only background
+/// copies.
 pub fn in_foreground() -> bool {
     match holds(io::stderr().as_fd()) {
         Ok(holds) => holds,
@@ -67,7 +67,7 @@ impl Controlling {
         File::open("/dev/tty").ok().map(Self)
     }
 
-    /// Whether this job is in its foreground; `None` once the terminal is gone.
+    /// Whether this copy is in its foreground; `None` once the terminal is gone.
     pub fn in_foreground(&self) -> Option<bool> {
         holds(self.0.as_fd()).ok()
     }

@@ -1,6 +1,6 @@
 //! Lines on standard error, besides progress and the summary.
 //!
-//! Errors are ignored: a closed terminal must not stop a job.
+//! Errors are ignored: a closed terminal must not stop a copy.
 
 use std::io::Write;
 

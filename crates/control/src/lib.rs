@@ -1,8 +1,8 @@
-//! The controller of a job: it starts a worker at each end, gives both their Requests, relays their messages, and reports
+//! The controller of a copy: it starts a worker at each end, gives both their Requests, relays their messages, and reports
 //! to the user. No data passes through it, and it does not depend on the engine, which moves the data.
 //!
-//! [`controller::run`] takes a [`haul_base::job::spec::Job`], reports events to a [`haul_base::job::event::Observer`],
-//! and returns a [`haul_base::job::summary::Summary`] or a [`haul_base::job::error::Error`]. It never prints, reads the
+//! [`controller::run`] takes a [`haul_base::copy::spec::CopySpec`], reports events to a [`haul_base::copy::event::Observer`],
+//! and returns a [`haul_base::copy::summary::Summary`] or a [`haul_base::copy::error::Error`]. It never prints, reads the
 //! environment or exits.
 
 #![deny(unsafe_code)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use haul_base::job::spec::FilterOptions;
+use haul_base::copy::spec::FilterOptions;
 use haul_engine::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
 use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
 use haul_proto::path::Name;
@@ -113,7 +113,7 @@ fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, foun
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::spec::{FileLimits, FilterList};
+    use haul_base::copy::spec::{FileLimits, FilterList};
 
     use super::*;
 

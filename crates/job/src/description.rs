@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use haul_base::job::spec::RangeLen;
+use haul_base::copy::spec::RangeLen;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

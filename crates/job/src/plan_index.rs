@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use haul_base::job::spec::PlannedVersion;
+use haul_base::copy::spec::PlannedVersion;
 use haul_proto::entry::Timestamp;
 use haul_proto::file_range::RangeLen;
 

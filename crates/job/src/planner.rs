@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::copy::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
 use haul_base::held_directory::UnnamedFile;
-use haul_base::job::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_engine::fs::{

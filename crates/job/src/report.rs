@@ -178,7 +178,7 @@ pub fn record_verified(job: &JobDirectory, is_same: bool) -> Result<(), JobError
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::spec::{PlannedVersion, RangeLen};
+    use haul_base::copy::spec::{PlannedVersion, RangeLen};
     use haul_proto::entry::Timestamp;
 
     use super::*;

@@ -7,7 +7,7 @@
 
 /// Most files in a group.
 const FILES_MAX: usize = 4096;
-/// Bytes in a group per stream. This bounds each flush, and the wait of a job that is being stopped.
+/// Bytes in a group per stream. This bounds each flush, and the wait of a copy that is being stopped.
 const BYTES_PER_STREAM: u64 = 64 << 20;
 /// Number of deferrable items that forms a group of its own.
 const PATIENT_MAX: usize = 1024;
@@ -72,7 +72,7 @@ impl<T> NextGroup<T> {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Adds an item without a waiter before the end of the job.
+    /// Adds an item without a waiter before the end of the copy.
     pub fn add_patient(&mut self, thing: T) {
         self.waiting.push(thing);
     }

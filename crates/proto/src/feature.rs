@@ -42,7 +42,7 @@ impl Features {
         self.0 & other.0 == other.0
     }
 
-    /// Features that every job requires.
+    /// Features that every copy requires.
     pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0);
 
     /// Returns the union of both sets.

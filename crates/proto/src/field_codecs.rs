@@ -4,7 +4,7 @@ use crate::codec::{FieldCodec, OfType, Wire, wire_newtypes};
 use crate::encoding::{Decoded, Reader, Writer, bounded_figure, decode_figure, encode_figure};
 use crate::error::ProtocolError;
 use crate::feature::Features;
-use crate::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use crate::ids::{CopyId, CopyNumber, EntryId, PathId, StreamId};
 use crate::limits::{FIGURE_MAX, PATH_MAX, TEXT_MAX};
 
 /// A varint.
@@ -221,8 +221,8 @@ impl<T, C: FieldCodec<T>> FieldCodec<T> for Checked<C, T> {
 wire_newtypes! {
     EntryId as Varint;
     Features as OfType;
-    JobId as OfType;
-    JobNumber as OfType;
+    CopyId as OfType;
+    CopyNumber as OfType;
     PathId as OfType;
     StreamId as OfType;
 }

@@ -126,7 +126,7 @@ impl Wire for FileRange {
     }
 }
 
-/// Returns the frames of a file of `size` bytes that a job copies: those of its range, or all.
+/// Returns the frames of a file of `size` bytes that a copy copies: those of its range, or all.
 pub(crate) fn frames_of(range: Option<FileRange>, frame: FrameLen, size: u64) -> Range<u64> {
     range.map_or(0..frame.frames(size), |range| range.frames(frame, size))
 }

@@ -4,25 +4,25 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Identifier of a job, or of one attempt at it: fresh random bytes.
+/// Identifier of a copy, or of one attempt at it: fresh random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct JobId(pub [u8; 16]);
+pub struct CopyId(pub [u8; 16]);
 
-impl fmt::Display for JobId {
+impl fmt::Display for CopyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for JobId {
+impl fmt::Debug for CopyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobId({self})")
+        write!(f, "CopyId({self})")
     }
 }
 
-/// Number of a job within one session. Messages carry this short number; the Request binds it to a [`JobId`].
+/// Number of a copy within one session. Messages carry this short number; the Request binds it to a [`CopyId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobNumber(pub u32);
+pub struct CopyNumber(pub u32);
 
 /// Identifier of an entry within one session, assigned by the source in ascending order from 0 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -52,7 +52,7 @@ pub const STRONG_BYTES_MAX: u8 = 8;
 pub const ROLLING_BLOCKS_MAX: u64 = 1 << 20;
 /// Most memory for rolling signatures and their index, of all incomplete files, in bytes.
 pub const SUMS_BYTES_MAX: u64 = 64 << 20;
-/// Most deltas in a job with a frame value other than the source sent. Each lets a guessing source learn something of
+/// Most deltas in a copy with a frame value other than the source sent. Each lets a guessing source learn something of
 /// the base file. One more is an error.
 pub const WRONG_DELTAS_MAX: u32 = 1;
 /// Most base files that a target remembers as useless for deltas. Beyond that number, the session uses no base file.
@@ -95,7 +95,7 @@ pub const DIFFERING_RANGES_MAX: usize = 64;
 pub const TEXT_MAX: usize = 4096;
 /// Most bytes in a path typed by the user or displayed.
 pub const PATH_MAX: usize = 64 << 10;
-/// Most source arguments of one job.
+/// Most source arguments of one copy.
 pub const OPERANDS_MAX: usize = 1 << 18;
 /// Most source arguments of a list in one message.
 pub const LISTED_BATCH_MAX: usize = 512;
@@ -104,7 +104,7 @@ pub const LISTED_BATCH_BYTES: usize = 256 << 10;
 /// Most such messages with unfinished arguments: each end holds that many in memory.
 pub const LISTED_BATCHES_AHEAD: usize = 32;
 
-/// Most lists of patterns in one job: options, and files named by options.
+/// Most lists of patterns in one copy: options, and files named by options.
 pub const FILTER_LISTS_MAX: usize = 1 << 14;
 /// Most bytes of one such list.
 pub const FILTER_FILE_MAX: usize = 1 << 20;
@@ -183,7 +183,7 @@ pub const UNDER_WAY_MAX: u8 = 64;
 pub const LINKS_MAX: usize = 8;
 /// Longest name of an interface in bytes (Linux has 16, with its NUL).
 pub const INTERFACE_MAX: usize = 15;
-/// Lowest rate limit in bytes per second, so that a job makes progress.
+/// Lowest rate limit in bytes per second, so that a copy makes progress.
 pub const RATE_MIN: u64 = 1024;
 /// Upper bound (exclusive) of CPU numbers.
 pub const CPUS_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! Choice among several network paths of a job. At first all are used, each with the same number of streams. Their
+//! Choice among several network paths of a copy. At first all are used, each with the same number of streams. Their
 //! rates during busy time are compared, and the best path is kept. There is no clock here: the engine supplies the
 //! samples.
 
@@ -13,7 +13,7 @@ const COMPARED_US: u64 = 1_000_000;
 /// Rate that another path needs to replace the main one, in percent of the main one's.
 const WORTH_PERCENT: u64 = 125;
 
-/// Counters of a path since the start of the job.
+/// Counters of a path since the start of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathSample {
     /// The path.

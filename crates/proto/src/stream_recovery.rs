@@ -23,9 +23,9 @@ const SPREAD_US: u64 = 1_000_000;
 const FIRST_PAUSE_US: u64 = 1_000_000;
 /// The same for all later attempts.
 const PAUSE_US: u64 = 2_000_000;
-/// Time without any stream after which a job is given up.
+/// Time without any stream after which a copy is given up.
 const GONE_US: u64 = 30_000_000;
-/// Time without any acknowledgement after which a job is given up.
+/// Time without any acknowledgement after which a copy is given up.
 const UNANSWERED_US: u64 = 60_000_000;
 /// Longest interval that one sample counts for: a suspended host has not waited for an acknowledgement.
 const SAMPLE_US_MAX: u64 = 1_000_000;
@@ -52,7 +52,7 @@ pub struct RecoveryAction {
     pub hopeless: bool,
 }
 
-/// Decides about a job's streams.
+/// Decides about a copy's streams.
 #[derive(Debug, Default)]
 pub struct StreamRecovery {
     /// Intended number of streams: the most so far, or the number set by [`Self::want`].

@@ -193,7 +193,7 @@ fn broken_streams_are_replaced_at_once_then_one_by_one() {
 }
 
 #[test]
-fn a_dead_path_ends_the_job() {
+fn a_dead_path_ends_the_copy() {
     let mut path = Path::with(2);
     let mut looks = 0;
     while !{

@@ -22,7 +22,7 @@ use haul_proto::feature::Features;
 use haul_proto::file_range::RangeLen;
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
-use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use haul_proto::ids::{CopyId, CopyNumber, EntryId, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
 use haul_proto::limits;
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -52,7 +52,7 @@ use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, 
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
-const JOB: JobNumber = JobNumber(1);
+const COPY: CopyNumber = CopyNumber(1);
 const NOON: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
 
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
@@ -170,21 +170,21 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
 
 #[test]
 fn messages_between_the_ends() {
-    let ours = source_messages().into_iter().map(|(name, message)| (name, message.encode(JOB)));
-    let theirs = target_messages().into_iter().map(|(name, message)| (name, message.encode(JOB)));
+    let ours = source_messages().into_iter().map(|(name, message)| (name, message.encode(COPY)));
+    let theirs = target_messages().into_iter().map(|(name, message)| (name, message.encode(COPY)));
     check_vectors("messages", &ours.chain(theirs).collect::<Vec<_>>());
     for (name, message) in source_messages() {
-        assert_eq!(SourceMessage::decode(&documented_vector("messages", name), JOB), Ok(message));
+        assert_eq!(SourceMessage::decode(&documented_vector("messages", name), COPY), Ok(message));
     }
     for (name, message) in target_messages() {
-        assert_eq!(TargetMessage::decode(&documented_vector("messages", name), JOB), Ok(message));
+        assert_eq!(TargetMessage::decode(&documented_vector("messages", name), COPY), Ok(message));
     }
 }
 
 fn settings() -> SessionSettings {
     SessionSettings {
-        job: JobId([0xaa; 16]),
-        session: JobId([0x11; 16]),
+        copy: CopyId([0xaa; 16]),
+        session: CopyId([0x11; 16]),
         secret: std::array::from_fn(|i| u8::try_from(i).expect("below 32")),
         streams: 4,
         streams_max: 128,
@@ -422,16 +422,21 @@ fn the_link() {
 }
 
 fn trailers() -> Vec<(&'static str, usize, RecordTrailer)> {
-    let data =
-        DataFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, check: 0x0102_0304_0506_0708, value: [0xd2; 32] };
-    let delta = DeltaFrame { job: JOB, entry: EntryId(300), offset: 512 << 10, plain: 512 << 10, value: [0xd2; 32] };
+    let data = DataFrame {
+        copy: COPY,
+        entry: EntryId(300),
+        offset: 512 << 10,
+        check: 0x0102_0304_0506_0708,
+        value: [0xd2; 32],
+    };
+    let delta = DeltaFrame { copy: COPY, entry: EntryId(300), offset: 512 << 10, plain: 512 << 10, value: [0xd2; 32] };
     let packed = |entry, len, fill| PackedFile { entry: EntryId(entry), len, modified: NOON, digest: [fill; 32] };
     let files = vec![packed(1, 3, 0xd3), packed(300, 0, 0xd4)];
     vec![
         ("Finished", 0, RecordTrailer::Finished),
         ("Data", 512 << 10, RecordTrailer::Data(data)),
         ("Delta", 7, RecordTrailer::Delta(delta)),
-        ("Pack", 3, RecordTrailer::Pack(PackFrame { job: JOB, check: 0x0102_0304_0506_0708, files })),
+        ("Pack", 3, RecordTrailer::Pack(PackFrame { copy: COPY, check: 0x0102_0304_0506_0708, files })),
         ("End", 0, RecordTrailer::End { records: 12 }),
     ]
 }
@@ -491,7 +496,7 @@ fn records_before_they_are_sealed() {
 fn greeting_and_answer() {
     let counted = |from: u8| std::array::from_fn(|i| from + u8::try_from(i).expect("below 32"));
     let greeting =
-        StreamGreeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
+        StreamGreeting { session: CopyId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
     let answer = GreetingAnswer { random: counted(0x40) };
     check_vectors("handshake", &[("greeting", greeting.encode().to_vec()), ("answer", answer.encode().to_vec())]);
 }

@@ -8,7 +8,7 @@
 use std::io::{self, Read, Write};
 
 use aws_lc_rs::hmac;
-use haul_base::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
+use haul_base::copy::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 use haul_proto::wire::serve::{
     CLIENT_LABEL, ClientProof, DIRECTORY_MAX, EXPORTED_LEN, EXPORTER_LABEL, REASON_MAX, SERVER_LABEL, SIGNATURE_LEN,
     TAG_LEN, authenticated_bytes, decode_directory,

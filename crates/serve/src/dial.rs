@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use haul_base::job::credentials::ClientCredentials;
+use haul_base::copy::credentials::ClientCredentials;
 use haul_base::sys::describe::without_numbers;
 use haul_base::sys::random::jitter;
 use haul_proto::limits::GREETING_DEADLINE_MS;
@@ -152,7 +152,7 @@ fn is_timeout(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::credentials::Secret;
+    use haul_base::copy::credentials::Secret;
 
     use super::*;
 

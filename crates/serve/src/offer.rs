@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use haul_base::job::account::WorkAccount;
-use haul_base::job::credentials::KnownClient;
-use haul_base::job::spec::{PrivateKey, PublicKey, WorkerProgram};
-use haul_base::job::work_progress::WorkProgress;
+use haul_base::copy::account::WorkAccount;
+use haul_base::copy::credentials::KnownClient;
+use haul_base::copy::spec::{PrivateKey, PublicKey, WorkerProgram};
+use haul_base::copy::work_progress::WorkProgress;
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use ipnet::IpNet;
@@ -153,7 +153,7 @@ pub enum ServeEvent {
         directory: String,
         /// The client's key, if it used one.
         key: Option<PublicKey>,
-        /// Figures of its job while it runs.
+        /// Figures of its copy while it runs.
         progress: Option<Arc<WorkProgress>>,
     },
     /// A peer connected and did not authenticate.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
-use haul_base::job::allowance::Allowances;
+use haul_base::copy::allowance::Allowances;
 use haul_base::sys::sync::lock;
 use haul_engine::accept::{AcceptAddress, bind, pause_after};
 use haul_engine::preauth::{CROWDED_OUT, PendingConnections};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-use haul_base::job::account::WorkAccount;
-use haul_base::job::allowance::{Allowance, Allowances};
-use haul_base::job::credentials::KnownClient;
-use haul_base::job::work_progress::WorkProgress;
+use haul_base::copy::account::WorkAccount;
+use haul_base::copy::allowance::{Allowance, Allowances};
+use haul_base::copy::credentials::KnownClient;
+use haul_base::copy::work_progress::WorkProgress;
 use haul_base::sys::child::{SpawnedChild, spawn};
 use haul_base::sys::inherited_fds::hand_over;
 use haul_base::sys::sync::lock;
@@ -213,7 +213,7 @@ pub(super) fn serve(
     };
     let key = if let KnownClient::Key(key) = known { Some(*key) } else { None };
     let session = shared.sessions.add(&name, known, peer.ip());
-    // Without it, the figures of the job are known at its end alone.
+    // Without it, the figures of the copy are known at its end alone.
     let progress = WorkProgress::new().ok().map(Arc::new);
     shared.log(&ServeEvent::Began { peer, directory: name.clone(), key, progress: progress.clone() });
     let began = Instant::now();
@@ -347,7 +347,7 @@ fn work(
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::spec::{Secret, WorkerProgram};
+    use haul_base::copy::spec::{Secret, WorkerProgram};
     use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 
     use super::*;

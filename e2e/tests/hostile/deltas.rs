@@ -5,7 +5,7 @@ use haul_e2e::Rng;
 use haul_proto::delta::instructions::DeltaInstruction;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::encoding::Writer;
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{CopyNumber, EntryId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::FRAME_MIN;
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -80,7 +80,7 @@ fn send(scene: &mut Scene, entry: u64, index: u64, steps: &[DeltaInstruction<'_>
         };
         (expected, plain) = (expected.wrapping_add(len as u64), plain + len);
     }
-    let frame = DeltaFrame { job: JobNumber(raw::JOB), entry: EntryId(entry), offset, plain, value };
+    let frame = DeltaFrame { copy: CopyNumber(raw::COPY), entry: EntryId(entry), offset, plain, value };
     let mut trailer = Writer::new();
     RecordTrailer::Delta(frame).encode(&mut trailer);
     scene.record(&out.into_bytes(), &trailer.into_bytes());

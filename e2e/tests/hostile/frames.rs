@@ -2,7 +2,7 @@
 
 use haul_e2e::Rng;
 use haul_proto::encoding::Writer;
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{CopyNumber, EntryId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
 use haul_proto::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
 use haul_proto::wire::frame::{DeltaFrame, RecordTrailer};
@@ -25,7 +25,7 @@ pub const ATTACKS: &[Attack] = &[
     ("a frame to be made of no old file", delta_of_nothing),
     ("instructions that make no frame", bad_instructions),
     ("a record of no kind, or out of turn", bad_record),
-    ("a record of another job", record_of_other_job),
+    ("a record of another copy", record_of_other_copy),
     ("a payload that becomes something else than it says", bad_compression),
     ("a payload that becomes more than it says", bomb),
 ];
@@ -59,7 +59,7 @@ fn send(scene: &mut Scene, entry: u64, offset: u64, len: u64) {
 /// Instructions for a frame of the large file.
 fn instruct(scene: &mut Scene, entry: u64, instructions: &[u8]) {
     let frame = DeltaFrame {
-        job: JobNumber(raw::JOB),
+        copy: CopyNumber(raw::COPY),
         entry: EntryId(entry),
         offset: 0,
         plain: usize::try_from(FRAME).expect("a frame's length"),
@@ -217,7 +217,7 @@ fn bad_record(scene: &mut Scene, rng: &mut Rng) -> Expect {
     Expect::Fault
 }
 
-fn record_of_other_job(scene: &mut Scene, rng: &mut Rng) -> Expect {
+fn record_of_other_copy(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let Offered { large, small, .. } = offered(scene);
     let payload = bytes(5);
     let mut trailer = match rng.chance(500) {

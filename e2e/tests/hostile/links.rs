@@ -21,7 +21,7 @@ fn linking_scene() -> (Scene, u64, u64) {
         request.metadata.owner_and_mode = false;
         request.write.overwrite = OverwritePolicy::Follow;
     });
-    // In a directory made by the job, nothing would be replaced.
+    // In a directory made by the copy, nothing would be replaced.
     fs::create_dir(scene.landing().join("tree/below")).unwrap();
     let tree = scene.open_tree();
     let below = scene.offer(&[raw::directory(tree, b"below")]);

@@ -1,7 +1,7 @@
 //! Impossible messages, and messages out of turn.
 
 use haul_e2e::Rng;
-use haul_proto::ids::{EntryId, JobNumber, StreamId};
+use haul_proto::ids::{CopyNumber, EntryId, StreamId};
 use haul_proto::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
@@ -16,7 +16,7 @@ pub const ATTACKS: &[Attack] = &[
     ("a failure of a file that is settled", late_failure),
     ("the end of all offers while a directory is open", early_end),
     ("an offer after the end of all offers", late_offer),
-    ("a message of another job", other_job),
+    ("a message of another copy", other_copy),
     ("bytes that are no message", garbage),
     ("a question that names an entry many times", repeated_question),
     ("a message that is cut off, or goes on", wrong_length),
@@ -100,11 +100,11 @@ fn late_offer(scene: &mut Scene, rng: &mut Rng) -> Expect {
 
 fn no_list(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let before = rng.pick(&[0, 1, 2, 512, u32::MAX]);
-    scene.say(&SourceMessage::ListAck { before }.encode(JobNumber(raw::JOB)));
+    scene.say(&SourceMessage::ListAck { before }.encode(CopyNumber(raw::COPY)));
     Expect::Fault
 }
 
-fn other_job(scene: &mut Scene, rng: &mut Rng) -> Expect {
+fn other_copy(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let mut message = raw::offer(0, &[raw::operand(DIRECTORY, 0, &[])]);
     message[1 + rng.index(4)] ^= 1 << rng.below(8);
     scene.say(&message);
@@ -115,7 +115,7 @@ fn repeated_question(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let large = EntryId(some_entries(scene) + 2);
     let repeats = rng.pick(&[2, 1000, ENTRY_WINDOW]);
     let question = SourceMessage::QueryMissing { streams: vec![StreamId(0)], entries: vec![(large, 1); repeats] };
-    scene.say(&question.encode(JobNumber(raw::JOB)));
+    scene.say(&question.encode(CopyNumber(raw::COPY)));
     Expect::Fault
 }
 
@@ -146,7 +146,7 @@ fn targets_message(scene: &mut Scene, rng: &mut Rng) -> Expect {
         TargetMessage::TargetFailed { entry },
         TargetMessage::MissingRanges { entry, frames: vec![0..1] },
     ];
-    scene.say(&messages[rng.index(messages.len())].encode(JobNumber(raw::JOB)));
+    scene.say(&messages[rng.index(messages.len())].encode(CopyNumber(raw::COPY)));
     Expect::Fault
 }
 

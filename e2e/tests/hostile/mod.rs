@@ -20,7 +20,7 @@ use scene::Scene;
 enum Expect {
     /// The target calls it a fault, and ends.
     Fault,
-    /// It is refused, discarded or harmless, and the job can go on.
+    /// It is refused, discarded or harmless, and the copy can go on.
     GoesOn,
 }
 

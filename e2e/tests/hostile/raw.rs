@@ -2,8 +2,8 @@
 
 use haul_proto::encoding::Writer;
 
-/// The session's number of the job.
-pub const JOB: u32 = 1;
+/// The session's number of the copy.
+pub const COPY: u32 = 1;
 
 pub const DIRECTORY: u8 = 1;
 pub const FILE: u8 = 2;
@@ -105,10 +105,10 @@ pub fn anew(tag: u8, place: u64, kind: &[u8]) -> Vec<u8> {
     entry(tag + ANEW, &number(place), kind, &usual(0o644))
 }
 
-/// A message: its kind, the job, and the output of `fields`.
+/// A message: its kind, the copy, and the output of `fields`.
 pub fn message(kind: u8, fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut out = Writer::new();
-    out.u8(kind).u32(JOB);
+    out.u8(kind).u32(COPY);
     fields(&mut out);
     out.into_bytes()
 }

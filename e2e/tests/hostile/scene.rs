@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use haul_e2e::{RawStream, Rng, SUITE, Sandbox, WorkerProgramProcess};
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
-use haul_proto::ids::{JobId, JobNumber, StreamId};
+use haul_proto::ids::{CopyId, CopyNumber, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::limits::FRAME_MIN;
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -148,7 +148,7 @@ impl Scene {
             match channel {
                 LinkChannel::Peer => {
                     let message =
-                        TargetMessage::decode(&content, JobNumber(raw::JOB)).expect("a target keeps to the protocol");
+                        TargetMessage::decode(&content, CopyNumber(raw::COPY)).expect("a target keeps to the protocol");
                     if let Some(found) = wanted(message) {
                         return Ok(found);
                     }
@@ -185,7 +185,7 @@ impl Scene {
         })
     }
 
-    /// Whether the job can go on: a harmless file is taken. The error is the fault.
+    /// Whether the copy can go on: a harmless file is taken. The error is the fault.
     pub fn goes_on(&mut self) -> Result<(), String> {
         let id = self.offer(&[raw::operand(raw::FILE, 1, &raw::number(5))]);
         let asked = self.wait_for(|message| match message {
@@ -210,8 +210,8 @@ impl Scene {
 
 fn settings() -> SessionSettings {
     SessionSettings {
-        // Each scene is a job of its own: a worker ends the earlier one of its job.
-        job: JobId(aws_lc_rs::rand::generate(&aws_lc_rs::rand::SystemRandom::new()).expect("random bytes").expose()),
+        // Each scene is a copy of its own: a worker ends the earlier one of its copy.
+        copy: CopyId(aws_lc_rs::rand::generate(&aws_lc_rs::rand::SystemRandom::new()).expect("random bytes").expose()),
         suite: SUITE,
         frame: FrameLen::new(FRAME_MIN).expect("a frame's length"),
         report_files: true,

@@ -6,7 +6,7 @@ use std::io;
 use haul_e2e::{FakeLink, Rng};
 use haul_proto::delta::rolling::SignatureFormat;
 use haul_proto::entry::EntryContent;
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{CopyNumber, EntryId};
 use haul_proto::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
@@ -29,7 +29,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("bytes that are no message", Way::Push, Expect::Fails, no_message),
     attack("bytes of a source that are no message", Way::Pull, Expect::Fails, no_message),
     attack("a message of the other end", Way::Push, Expect::Fails, other_ends_message),
-    attack("a message of another job", Way::Push, Expect::Fails, other_job),
+    attack("a message of another copy", Way::Push, Expect::Fails, other_copy),
     attack("answers to what was never offered", Way::Push, Expect::Fails, unknown_entries),
     attack("answers that cannot be", Way::Push, Expect::Fails, impossible_needs),
     attack("answers twice", Way::Push, Expect::Fails, second_answer),
@@ -176,10 +176,10 @@ fn other_ends_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> 
     Ok(())
 }
 
-fn other_job(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
+fn other_copy(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
-    let job = JobNumber(rng.pick(&[0, 2, u32::MAX]));
-    link.send(LinkChannel::Peer, &TargetMessage::QueryEnd.encode(job))?;
+    let copy = CopyNumber(rng.pick(&[0, 2, u32::MAX]));
+    link.send(LinkChannel::Peer, &TargetMessage::QueryEnd.encode(copy))?;
     link.drain();
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! Far workers that break every rule, against a controller and its near worker of the real program. Nothing outside the
-//! job is read or changed, no process takes much memory, and no claim about the other end is believed. The job ends
+//! copy is read or changed, no process takes much memory, and no claim about the other end is believed. The copy ends
 //! within seconds, with a message and without a panic.
 
 mod messages;
@@ -23,11 +23,11 @@ const TIME_MAX: Duration = Duration::from_secs(25);
 /// The expected result of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
-    /// A named protocol fault, without a retry of the job.
+    /// A named protocol fault, without a retry of the copy.
     Fault,
-    /// The job fails with words.
+    /// The copy fails with words.
     Fails,
-    /// The job ends as usual.
+    /// The copy ends as usual.
     Succeeds,
     /// Either.
     Ends,
@@ -40,7 +40,7 @@ type Play = fn(&mut Scene, &mut FakeLink, &mut Rng) -> io::Result<()>;
 struct Attack {
     name: &'static str,
     way: Way,
-    /// Options of the job besides.
+    /// Options of the copy besides.
     options: &'static [&'static str],
     expect: Expect,
     play: Play,
@@ -121,7 +121,7 @@ fn a_flood_of_reports_is_summed_up() {
 }
 
 #[test]
-fn a_hostile_worker_is_not_believed_and_the_job_ends() {
+fn a_hostile_worker_is_not_believed_and_the_copy_ends() {
     let number = cases("HAUL_HOSTILE_TARGET", 300);
     let all: Vec<_> = attacks().collect();
     let only = std::env::var("HAUL_HOSTILE_ONLY").ok();

@@ -1,5 +1,5 @@
-//! The setting of an attack: a job of the real program with a far worker played by the test, files out of its bounds,
-//! and observations during the job.
+//! The setting of an attack: a copy of the real program with a far worker played by the test, files out of its bounds,
+//! and observations during the copy.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use haul_e2e::{FakeLink, FakeWorker, ProgramRun, RawAcceptor, Rng, Sandbox};
 use haul_lab::{Running, descendants, peak_memory_bytes};
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{CopyNumber, EntryId};
 use haul_proto::path::Name;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::{Counters, FinalReport};
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(28);
 /// Bytes of the large file: five frames.
 pub const LARGE: usize = 1_200_000;
 
-/// The job's direction. The far worker is the test's.
+/// The copy's direction. The far worker is the test's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Push,
@@ -43,7 +43,7 @@ pub struct Scene {
     running: Option<Running>,
     watch: Option<JoinHandle<u64>>,
     over: Arc<AtomicBool>,
-    /// The Requests of the job.
+    /// The Requests of the copy.
     pub settings: Option<SessionSettings>,
     pub listener: Option<TcpListener>,
 }
@@ -52,7 +52,7 @@ pub struct Scene {
 pub type Snapshot = BTreeMap<PathBuf, (u64, i64, i64, i64, i64)>;
 
 impl Scene {
-    /// Starts a job. A push has three small files, a large one, and links that lead outside.
+    /// Starts a copy. A push has three small files, a large one, and links that lead outside.
     pub fn start(way: Way, options: &[&str]) -> Self {
         let sandbox = Sandbox::new();
         for name in ["tree/a", "tree/b", "tree/sub/c"] {
@@ -144,8 +144,8 @@ impl Scene {
         Ok(request)
     }
 
-    fn job(&self) -> JobNumber {
-        self.settings.as_ref().map_or(JobNumber(1), |settings| settings.number)
+    fn copy(&self) -> CopyNumber {
+        self.settings.as_ref().map_or(CopyNumber(1), |settings| settings.number)
     }
 
     /// The end that this way gives to the test, up to Begin.
@@ -158,12 +158,12 @@ impl Scene {
 
     /// As a target: says something to the source.
     pub fn tell(&self, link: &mut FakeLink, message: &TargetMessage) -> io::Result<()> {
-        link.send(LinkChannel::Peer, &message.encode(self.job()))
+        link.send(LinkChannel::Peer, &message.encode(self.copy()))
     }
 
     /// As a source: says something to the target.
     pub fn offer(&self, link: &mut FakeLink, message: &SourceMessage) -> io::Result<()> {
-        link.send(LinkChannel::Peer, &message.encode(self.job()))
+        link.send(LinkChannel::Peer, &message.encode(self.copy()))
     }
 
     /// As a target: listens on request, and reads the source's offers until `wanted` accepts one.
@@ -178,7 +178,7 @@ impl Scene {
                 LinkChannel::Controller => self.answer(link, &content)?,
                 LinkChannel::Peer => {
                     // So few names are not packed.
-                    let message = SourceMessage::decode(&content, self.job()).map_err(io::Error::other)?;
+                    let message = SourceMessage::decode(&content, self.copy()).map_err(io::Error::other)?;
                     if let Some(found) = wanted(message) {
                         return Ok(found);
                     }
@@ -243,7 +243,7 @@ impl Scene {
         }
     }
 
-    /// As a target: the job is done, without any data sent.
+    /// As a target: the copy is done, without any data sent.
     pub fn finish_without_data(&mut self, link: &mut FakeLink) -> io::Result<()> {
         let offered = self.all_offers(link)?;
         self.need(link, &offered, TransferNeed::Nothing)?;
@@ -255,7 +255,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits for the end of the job: its output, and the largest memory of one of its processes.
+    /// Waits for the end of the copy: its output, and the largest memory of one of its processes.
     pub fn end(&mut self) -> (ProgramRun, u64) {
         let running = self.running.take().expect("it ends once");
         let finished = running.finish(LIMIT).expect("it can be waited for");

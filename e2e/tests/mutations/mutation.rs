@@ -171,7 +171,7 @@ fn grow(bytes: &mut Vec<u8>, rng: &mut Rng) {
     bytes.extend(rng.bytes(more));
 }
 
-/// Keeps kind and job, so the receiver still understands it.
+/// Keeps kind and copy, so the receiver still understands it.
 fn extreme(bytes: &mut [u8], rng: &mut Rng) {
     let Some(rest) = bytes.get_mut(5..).filter(|rest| !rest.is_empty()) else { return };
     let (at, byte) = (rng.index(rest.len()), rng.pick(&[0, 1, 0x7f, 0x80, 0xff]));
@@ -179,7 +179,7 @@ fn extreme(bytes: &mut [u8], rng: &mut Rng) {
     rest[at..at + len].fill(byte);
 }
 
-/// Most messages and trailers have it after kind and job, in one byte.
+/// Most messages and trailers have it after kind and copy, in one byte.
 fn other_entry(bytes: &mut [u8], rng: &mut Rng) {
     if let Some(byte) = bytes.get_mut(5) {
         *byte = u8::try_from(rng.below(20)).unwrap_or(0);

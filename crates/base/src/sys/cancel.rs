@@ -1,4 +1,4 @@
-//! A flag that stops a job.
+//! A flag that stops a copy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Interval at which a wait checks the flag.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Stops a job when set. Clones are the same flag.
+/// Stops a copy when set. Clones are the same flag.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel {
     own: Arc<AtomicBool>,

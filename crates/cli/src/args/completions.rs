@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn every_digest_is_a_word() {
         let row = COPY.iter().find(|row| row.id == "checksum").unwrap();
-        let names: Vec<_> = haul_base::job::spec::ChecksumAlgorithm::all().map(|algorithm| algorithm.name()).collect();
+        let names: Vec<_> = haul_base::copy::spec::ChecksumAlgorithm::all().map(|algorithm| algorithm.name()).collect();
         assert_eq!(row.words, names);
     }
 

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_base::job::spec::ChecksumAlgorithm;
+use haul_base::copy::spec::ChecksumAlgorithm;
 use haul_proto::limits::FRAME_MAX;
 use haul_proto::path::escape;
 

@@ -281,7 +281,7 @@ fn config() -> String {
          host's name, a pattern (* and ?), the settings for all hosts.\n\
          --OPTION=default restores the default. A file cannot set these options:\n\n",
     );
-    let rows = COPY.iter().filter(|row| row.of_one_job && row.section != HelpSection::Unlisted);
+    let rows = COPY.iter().filter(|row| row.of_one_copy && row.section != HelpSection::Unlisted);
     let names: Vec<_> = rows.map(|row| row.id).collect();
     wrapped(&names.join(" "), 76).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     text

@@ -1,6 +1,6 @@
 //! The first level of arguments: the command line, word by word.
 //!
-//! [`crate::resolve`] makes a job from them. Nothing here reads files.
+//! [`crate::resolve`] makes a copy from them. Nothing here reads files.
 
 pub mod argument;
 mod commands;

@@ -7,8 +7,8 @@ use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::names_null;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::names_null;
 use haul_control::launch::served_label;
 use haul_proto::path::escape;
 

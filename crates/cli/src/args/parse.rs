@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::job::location::Host;
+use haul_base::copy::location::Host;
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_base::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
+use haul_base::copy::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 

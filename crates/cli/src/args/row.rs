@@ -29,8 +29,8 @@ pub struct OptionRow {
     pub section: HelpSection,
     /// Whether the first screen of help lists it.
     pub essential: bool,
-    /// Whether it belongs to one job, so that configuration files cannot have it.
-    pub of_one_job: bool,
+    /// Whether it belongs to one copy, so that configuration files cannot have it.
+    pub of_one_copy: bool,
     /// For an unsupported option: the reason, and a remedy on a second line.
     pub refusal: Option<&'static str>,
 }
@@ -133,7 +133,7 @@ pub(super) const fn row(
         help,
         section,
         essential: false,
-        of_one_job: false,
+        of_one_copy: false,
         refusal: None,
     }
 }
@@ -181,8 +181,8 @@ impl OptionRow {
         self
     }
 
-    pub(super) const fn of_one_job(mut self) -> Self {
-        self.of_one_job = true;
+    pub(super) const fn of_one_copy(mut self) -> Self {
+        self.of_one_copy = true;
         self
     }
 

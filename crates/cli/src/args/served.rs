@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_base::job::credentials::OPEN;
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{ClientCredentials, PublicKey, Secret};
+use haul_base::copy::credentials::OPEN;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{ClientCredentials, PublicKey, Secret};
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
 

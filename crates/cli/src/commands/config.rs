@@ -53,7 +53,7 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
     config::check(values.given().to_vec())?;
     let files = config::load(values)?;
     let ConfigSettings { chosen, left_out } = config::config_settings(values, &files, &hosts);
-    let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != HelpSection::Accepted);
+    let rows = COPY.iter().filter(|row| !row.of_one_copy && row.section != HelpSection::Accepted);
     let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
     let text = match as_json {
         true => lines.iter().map(|line| encode(&line.json())).collect(),

@@ -1,4 +1,4 @@
-//! `haul SOURCE... TARGET`: runs a job and displays it.
+//! `haul SOURCE... TARGET`: runs a copy and displays it.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use haul_base::job::error::{Error, Outcome};
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::null::null_size;
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Job, JobOptions, PipeEnd};
+use haul_base::copy::error::{Error, Outcome};
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::null::null_size;
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, CopyOptions, CopySpec, PipeEnd};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
@@ -25,9 +25,9 @@ use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::manifest::Manifest;
 use crate::manifest::line::LineFormat;
-use crate::metrics::JobMetrics;
+use crate::metrics::CopyMetrics;
 use crate::path_memory::PathMemory;
-use crate::report::JobReport;
+use crate::report::CopyReport;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::show::display::Mode;
 use crate::show::{self, Half, Show};
@@ -53,16 +53,16 @@ pub fn carry_out_with(plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit
     perform_with(plan, &cancel, &steering, &watch, make)
 }
 
-/// Makes the display of a job.
+/// Makes the display of a copy.
 pub trait MakeDisplay: FnOnce(&Plan, &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {}
 
 impl<F: FnOnce(&Plan, &RuntimeControl) -> anyhow::Result<Box<dyn Show>>> MakeDisplay for F {}
 
 fn display(plan: &Plan, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
-    show::new(&plan.display, &title(&plan.job), steering)
+    show::new(&plan.display, &title(&plan.copy), steering)
 }
 
-/// Runs the job of `plan`, with its output and reports.
+/// Runs the copy of `plan`, with its output and reports.
 pub fn perform(plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch: &Watch) -> anyhow::Result<Exit> {
     perform_with(plan, cancel, steering, watch, display)
 }
@@ -84,13 +84,13 @@ fn perform_with(
         opened => opened?,
     };
     let missing = missing_sources(&plan);
-    let paths = PathMemory::of_job(&plan.job).filter(|_| missing.is_none());
+    let paths = PathMemory::of_copy(&plan.copy).filter(|_| missing.is_none());
     let is_unlikely = paths.as_ref().is_some_and(|paths| paths.failed.is_some());
-    plan.job.options.streams.network.is_direct_unlikely = is_unlikely;
+    plan.copy.options.streams.network.is_direct_unlikely = is_unlikely;
     let outcome = match missing {
         Some(error) => Err(error),
         None => {
-            watch.during(|| haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut audience))
+            watch.during(|| haul_control::controller::run(plan.copy, own_program(), cancel, steering, &mut audience))
         }
     };
     paths.iter().for_each(|paths| paths.record(&outcome));
@@ -106,19 +106,19 @@ fn perform_with(
     Ok(exit)
 }
 
-/// Opens all outputs of a job.
+/// Opens all outputs of a copy.
 fn audience(
     plan: &mut Plan,
     steering: &RuntimeControl,
     make: impl MakeDisplay,
-) -> anyhow::Result<(Audience, Option<JobMetrics>)> {
+) -> anyhow::Result<(Audience, Option<CopyMetrics>)> {
     let manifest = match plan.digests.expected.take() {
-        Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
+        Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.copy.options)?),
         None => None,
     };
     let writers = writers(plan)?;
-    let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
-    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target)).transpose()?;
+    let report = plan.report.as_deref().map(|to| CopyReport::create(to, &plan.copy)).transpose()?;
+    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.copy.target)).transpose()?;
     let mut show = make(plan, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     Ok((Audience { show, writers, manifest, report, is_resumable: false }, metrics))
@@ -126,9 +126,9 @@ fn audience(
 
 /// Without any source here, no login to the target's host is needed to say so. bbcp logs in first.
 fn missing_sources(plan: &Plan) -> Option<Error> {
-    let Plan { job, display, .. } = plan;
-    let is_asked = job.list.is_none() && job.options.source.base.is_none() && job.options.pipes.source.is_none();
-    if !is_asked || job.target.host == Host::Local || display.dialect == Dialect::Bbcp {
+    let Plan { copy, display, .. } = plan;
+    let is_asked = copy.list.is_none() && copy.options.source.base.is_none() && copy.options.pipes.source.is_none();
+    if !is_asked || copy.target.host == Host::Local || display.dialect == Dialect::Bbcp {
         return None;
     }
     let absent = |source: &Location| {
@@ -137,20 +137,20 @@ fn missing_sources(plan: &Plan) -> Option<Error> {
         let is_absent = error.kind() == io::ErrorKind::NotFound;
         is_absent.then(|| format!("{}: {}", escape(source.path.as_os_str().as_bytes()), describe(&error)))
     };
-    let absent: Option<Vec<_>> = job.sources.iter().map(absent).collect();
+    let absent: Option<Vec<_>> = copy.sources.iter().map(absent).collect();
     absent.filter(|texts| !texts.is_empty()).map(|texts| Error::Failed(texts.join("\nnote: ")))
 }
 
-fn metrics(to: &Path, target: &Location) -> anyhow::Result<JobMetrics> {
+fn metrics(to: &Path, target: &Location) -> anyhow::Result<CopyMetrics> {
     let shown = escape(to.as_os_str().as_bytes());
-    JobMetrics::create(to, target).map_err(|error| anyhow::anyhow!("--metrics {shown}: {error}"))
+    CopyMetrics::create(to, target).map_err(|error| anyhow::anyhow!("--metrics {shown}: {error}"))
 }
 
 /// Refuses other output to the terminal of a dashboard.
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let lines = plan.checksums.as_deref() == Some(Path::new("-"));
     let digests = matches!(plan.digests.output, Some((_, DigestSink::Shown)));
-    let contents = matches!(plan.job.options.pipes.target, Some(PipeEnd::Standard(_)));
+    let contents = matches!(plan.copy.options.pipes.target, Some(PipeEnd::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
         return Err(UsageError::new("--tui: standard output of this copy is on the same terminal")
             .remedy("redirect it to a file, or omit --tui"));
@@ -158,8 +158,12 @@ fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Reads expected digests, and passes them to the job.
-fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOptions) -> Result<Manifest, UsageError> {
+/// Reads expected digests, and passes them to the copy.
+fn expect(
+    file: &Path,
+    algorithm: Option<ChecksumAlgorithm>,
+    options: &mut CopyOptions,
+) -> Result<Manifest, UsageError> {
     let manifest =
         Manifest::read(file, algorithm).map_err(|error| UsageError::of_lines(&format!("--expect {error}")))?;
     let algorithm = manifest.lines.algorithm();
@@ -192,7 +196,7 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
         match output {
             DigestSink::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
             DigestSink::Shown if plan.display.mode == Mode::Json => {}
-            DigestSink::Shown if matches!(plan.job.options.pipes.target, Some(PipeEnd::Standard(_))) => {
+            DigestSink::Shown if matches!(plan.copy.options.pipes.target, Some(PipeEnd::Standard(_))) => {
                 writers.push(Checksums::on_standard_error(form));
             }
             DigestSink::Shown => {
@@ -204,34 +208,34 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
     Ok(writers)
 }
 
-/// Turns any failure of a cancelled job into an interruption.
+/// Turns any failure of a cancelled copy into an interruption.
 fn interrupted(outcome: Outcome) -> Outcome {
     outcome.map_err(|_| Error::Interrupted)
 }
 
 /// The title before the bar: the name of the copied data.
-fn title(job: &Job) -> String {
-    if let Some(list) = &job.list {
+fn title(copy: &CopySpec) -> String {
+    if let Some(list) = &copy.list {
         return list.name.clone();
     }
-    if let Some(PipeEnd::Standard(_)) = job.options.pipes.source {
+    if let Some(PipeEnd::Standard(_)) = copy.options.pipes.source {
         return "stdin".to_owned();
     }
-    let Some(first) = job.sources.first() else { return String::new() };
+    let Some(first) = copy.sources.first() else { return String::new() };
     let name = first.path.file_name().unwrap_or(first.path.as_os_str());
     let name = escape(name.as_bytes());
-    match job.sources.len() {
+    match copy.sources.len() {
         1 => name,
         several => format!("{name} + {}", several - 1),
     }
 }
 
-/// All observers of the job.
+/// All observers of the copy.
 struct Audience {
     show: Box<dyn Show>,
     writers: Vec<Checksums>,
     manifest: Option<Manifest>,
-    report: Option<JobReport>,
+    report: Option<CopyReport>,
     /// Whether a rerun can resume what ended early.
     is_resumable: bool,
 }
@@ -256,7 +260,7 @@ impl Observer for Audience {
 }
 
 impl Audience {
-    /// Ends all output. A write error makes a successful job a failed one.
+    /// Ends all output. A write error makes a successful copy a failed one.
     fn close(mut self, mut outcome: Outcome) -> Exit {
         if let (Some(manifest), Ok(summary)) = (self.manifest.take(), &mut outcome) {
             let halves = manifest.halves();

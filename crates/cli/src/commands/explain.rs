@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_base::job::location::Host;
-use haul_base::job::spec::{FilterOptions, Job};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{CopySpec, FilterOptions};
 use haul_inspect::explain::{Explained, Reason, explain};
 use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
@@ -19,25 +19,25 @@ use crate::resolve::{Plan, typed_lists};
 /// Explains the option's path, if given.
 pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
     let path = values.last(&flags::EXPLAIN)?;
-    Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
-        let explained = explain(&plan.job.options.source.filters, &operand, &below)
+    Some(found(&plan.copy, Path::new(path)).and_then(|(operand, below)| {
+        let explained = explain(&plan.copy.options.source.filters, &operand, &below)
             .map_err(|error| anyhow::anyhow!("{}: {error}", escape(path.as_bytes())))?;
-        print(&explanation_text(values, &plan.job.options.source.filters, &operand, &below, &explained));
+        print(&explanation_text(values, &plan.copy.options.source.filters, &operand, &below, &explained));
         Ok(Exit::Done)
     }))
 }
 
 /// The source of a path, and the path relative to it.
-fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
-    if *job.source_host() != Host::Local {
-        let what = format!("--explain needs a local source, but this one is on {}", host_label(job.source_host()));
+fn found(copy: &CopySpec, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    if *copy.source_host() != Host::Local {
+        let what = format!("--explain needs a local source, but this one is on {}", host_label(copy.source_host()));
         return Err(UsageError::new(what).remedy("run it there, with a copy to any other place").into());
     }
-    let whole = |path: &Path| job.options.source.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
+    let whole = |path: &Path| copy.options.source.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
     // Users know the contents of `SOURCE/.` as those of SOURCE.
     let plain = |path: PathBuf| path.components().collect::<PathBuf>();
     let sources: Vec<_> =
-        job.sources.iter().map(|source| plain(whole(&source.path))).filter(|source| source.is_dir()).collect();
+        copy.sources.iter().map(|source| plain(whole(&source.path))).filter(|source| source.is_dir()).collect();
     let below = |source: &PathBuf| {
         let below = if source == Path::new(".") { path } else { path.strip_prefix(source).ok()? };
         Some((source.clone(), below.to_owned()))
@@ -109,9 +109,9 @@ mod tests {
         std::fs::create_dir(&source).unwrap();
         std::fs::write(&file, b"").unwrap();
         for slash in ["", "/"] {
-            let job = good(&format!("sync {}{slash} there", source.display())).job;
+            let copy = good(&format!("sync {}{slash} there", source.display())).copy;
             for asked in [&file, Path::new("a")] {
-                let (operand, below) = found(&job, asked).unwrap();
+                let (operand, below) = found(&copy, asked).unwrap();
                 assert_eq!((operand.as_os_str(), below.as_os_str()), (source.as_os_str(), OsStr::new("a")), "{slash}");
             }
         }

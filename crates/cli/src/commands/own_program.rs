@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_base::job::own_executable::own_executable;
-use haul_base::job::spec::WorkerProgram;
+use haul_base::copy::own_executable::own_executable;
+use haul_base::copy::spec::WorkerProgram;
 
 use crate::user_dirs;
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_base::job::location::{Host, Location};
+use haul_base::copy::location::{Host, Location};
 use haul_base::sys::describe::describe;
 use haul_engine::partials::{Partial, PartialDetails, find};
 use haul_proto::path::escape;

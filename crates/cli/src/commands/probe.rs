@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use haul_base::job::error::Error;
-use haul_base::job::location::Host;
-use haul_base::job::rate::RateHandle;
+use haul_base::copy::error::Error;
+use haul_base::copy::location::Host;
+use haul_base::copy::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
 use haul_control::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;

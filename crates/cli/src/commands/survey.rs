@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_base::job::error::Error;
-use haul_base::job::location::Host;
-use haul_base::job::rate::RateHandle;
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::error::Error;
+use haul_base::copy::location::Host;
+use haul_base::copy::rate::RateHandle;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_inspect::survey::{self, Ask, Survey};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
-use haul_base::job::account::WorkAccount;
-use haul_base::job::credentials::ClientCredentials;
+use haul_base::copy::account::WorkAccount;
+use haul_base::copy::credentials::ClientCredentials;
 use haul_control::launch;
 use haul_engine::policy::HostPolicy;
 use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, AuditLog};
@@ -30,7 +30,7 @@ const PASS_MAX: usize = 512;
 pub fn run(what: &WorkerTask) -> u8 {
     match what {
         WorkerTask::Identify => {
-            print(&format!("{}\n", haul_base::job::hello::worker_identify_line().trim_end()));
+            print(&format!("{}\n", haul_base::copy::hello::worker_identify_line().trim_end()));
             Exit::Done.number()
         }
         WorkerTask::Verify(hex) => match launch::verify_own_executable(&own_program().executable, hex) {

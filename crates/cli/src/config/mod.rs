@@ -1,4 +1,4 @@
-//! Configuration files: options of a copy, for all hosts or for a job's hosts.
+//! Configuration files: options of a copy, for all hosts or for a copy's hosts.
 //!
 //! Precedence: the command line, the user's file, the system's file; within a file, the more specific section. An
 //! option that contradicts one of higher precedence is dropped: `--bwlimit` on the command line overrides `xfrrate` in
@@ -36,7 +36,7 @@ const OF_A_LOGIN: [&OptionRow; 7] = [
 /// An option with the values of all matching sections, the most specific first: ssh uses the first value.
 const ADDED_UP: &OptionRow = &flags::SSH_OPTION.row;
 
-/// An end of a job.
+/// An end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConfigEnd {
     Source,
@@ -59,7 +59,7 @@ impl Loaded {
     }
 }
 
-/// The options of files for a job.
+/// The options of files for a copy.
 #[derive(Debug, Default)]
 pub struct ConfigSettings {
     /// The settings in force.
@@ -68,7 +68,7 @@ pub struct ConfigSettings {
     pub left_out: Vec<(ProfileSetting, UsageError)>,
 }
 
-/// Completes typed options with those of files, for a job between these hosts.
+/// Completes typed options with those of files, for a copy between these hosts.
 pub fn complete(values: Values, hosts: &HostNames) -> Result<Values, UsageError> {
     if values.dialect() == Dialect::Bbcp {
         return bbcp::complete(&values);
@@ -118,7 +118,7 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     }
 }
 
-/// Options of files for a job between these hosts. Those of a login apply to the first remote end.
+/// Options of files for a copy between these hosts. Those of a login apply to the first remote end.
 pub fn config_settings(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
     let end = if hosts.source.is_none() && hosts.target.is_some() { ConfigEnd::Target } else { ConfigEnd::Source };
     set_at(values, files, hosts, end)
@@ -159,7 +159,7 @@ struct SectionEnds {
     target: bool,
 }
 
-/// The sections of a file for this job, the more specific first; of two equally specific ones, the target's.
+/// The sections of a file for this copy, the more specific first; of two equally specific ones, the target's.
 fn in_turn<'f>(file: &'f Loaded, hosts: &HostNames) -> Vec<(&'f ProfileSection, SectionEnds)> {
     let ends = |section: &ProfileSection| match &section.host {
         None => SectionEnds { source: true, target: true },
@@ -174,7 +174,7 @@ fn in_turn<'f>(file: &'f Loaded, hosts: &HostNames) -> Vec<(&'f ProfileSection, 
     found
 }
 
-/// Whether an option in a section for these ends applies to this job.
+/// Whether an option in a section for these ends applies to this copy.
 fn is_about(row: &OptionRow, at: SectionEnds, login: ConfigEnd) -> bool {
     match row {
         row if row.is(&flags::SOURCE_COMMAND) => at.source,

@@ -50,7 +50,7 @@ pub struct ProfileLine {
 /// A section: settings for the same hosts.
 #[derive(Debug)]
 pub struct ProfileSection {
-    /// The pattern of their names; `None` for every job.
+    /// The pattern of their names; `None` for every copy.
     pub host: Option<Rc<str>>,
     /// In the order of the lines.
     pub settings: Vec<ProfileSetting>,
@@ -207,13 +207,13 @@ impl ProfileReader<'_> {
 fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
     let shown = escape(key.as_bytes());
     match COPY.iter().find(|row| row.has_key(key)) {
-        Some(row) if row.of_one_job => Err(UsageError::new(format!("{shown}: only valid on the command line"))
+        Some(row) if row.of_one_copy => Err(UsageError::new(format!("{shown}: only valid on the command line"))
             .remedy("haul help config lists these options")),
         Some(row) => Ok(row),
         None => {
             let names: Vec<_> = COPY
                 .iter()
-                .filter(|row| !row.of_one_job)
+                .filter(|row| !row.of_one_copy)
                 .flat_map(|row| [Some(row.id), row.alias])
                 .flatten()
                 .chain([HOST])

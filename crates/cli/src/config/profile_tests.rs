@@ -178,7 +178,7 @@ fn no_content_of_a_file_is_too_much() {
 
 #[test]
 fn these_options_are_valid_in_a_file() {
-    let ids: Vec<_> = COPY.iter().filter(|row| !row.of_one_job).map(|row| row.id).collect();
+    let ids: Vec<_> = COPY.iter().filter(|row| !row.of_one_copy).map(|row| row.id).collect();
     insta::assert_snapshot!(ids.join(" "), @r#"
     recursive preserve mode mkdir symlinks readable no-empty-dirs one-file-system order refuse-growing delta inplace keep append no-resume no-keep nofschk timelimit archive hard-links xattrs acls sparse numeric-ids usermap groupmap chown devices specials modify-window max-delete items streams congestion windowsz forced-window qos xfrrate bwlimit duration cpus frame buffsz buffers unbuffered cache cipher no-encrypt compress idfile ssh-config ssh-port ssh-option source-command target-command callback bind ipv4 ipv6 reverse port paths transport secret-file no-deploy worker-binary remote-dir retries retry-for silence verify digest fsync progress json quiet verbose metrics bits logfile ptime error-check gross truncate nodns
     "#);

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{ListLine, ListReader};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{ListLine, ListReader};
 use haul_proto::limits::PATH_MAX;
 
 use super::text::{Got, ListText};

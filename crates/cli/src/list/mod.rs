@@ -1,4 +1,4 @@
-//! `-I`: sources from a file or standard input, one per line, read while the job runs.
+//! `-I`: sources from a file or standard input, one per line, read while the copy runs.
 //!
 //! Lines are operands. Everything between two line feeds is a path, blanks and carriage returns included. With `-0`,
 //! NUL ends a path.
@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{ListLine, ListReader, SourceList};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{ListLine, ListReader, SourceList};
 use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
 

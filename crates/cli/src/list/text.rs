@@ -1,4 +1,4 @@
-//! The text of a list. A restarted job rereads it, so data from a pipe is kept in an unnamed file.
+//! The text of a list. A restarted copy rereads it, so data from a pipe is kept in an unnamed file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -50,7 +50,7 @@ struct ListTextState {
 pub enum ListReadError {
     /// Its file or pipe cannot be read.
     Read(Arc<io::Error>),
-    /// Its data cannot be stored for a restarted job.
+    /// Its data cannot be stored for a restarted copy.
     Keep(Arc<io::Error>),
 }
 

@@ -1,6 +1,6 @@
 //! A line of a manifest: a digest and a name, in the forms of sha256sum, b3sum and bbcp.
 
-use haul_base::job::spec::ChecksumAlgorithm;
+use haul_base::copy::spec::ChecksumAlgorithm;
 use haul_proto::checksum::{from_hex, hex};
 use haul_proto::path::escape;
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use haul_base::job::event::Event;
-use haul_base::job::spec::{ChecksumAlgorithm, ExpectedDigests};
+use haul_base::copy::event::Event;
+use haul_base::copy::spec::{ChecksumAlgorithm, ExpectedDigests};
 use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
 

@@ -1,4 +1,4 @@
-//! `--metrics FILE`: the result of a job as OpenMetrics text, for node_exporter's textfile collector. `serve` and
+//! `--metrics FILE`: the result of a copy as OpenMetrics text, for node_exporter's textfile collector. `serve` and
 //! `http` have the metrics of a server.
 
 pub mod http;
@@ -10,8 +10,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haul_base::job::error::Outcome;
-use haul_base::job::location::Location;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::location::Location;
 use haul_proto::path::escape;
 
 use self::text::{MetricFamily, MetricsFormat, text};
@@ -19,19 +19,19 @@ use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::report::named;
 
-/// The metric that a failed job keeps from an earlier run: the time of the last success.
-const LAST_SUCCESS: &str = "haul_job_last_success_timestamp_seconds";
+/// The metric that a failed copy keeps from an earlier run: the time of the last success.
+const LAST_SUCCESS: &str = "haul_copy_last_success_timestamp_seconds";
 /// Most bytes read of an earlier file.
 const EARLIER_MAX: u64 = 64 << 10;
 
-/// A file for the metrics of a job.
-pub struct JobMetrics {
+/// A file for the metrics of a copy.
+pub struct CopyMetrics {
     path: PathBuf,
     /// The target, as typed, without a secret.
     target: String,
 }
 
-impl JobMetrics {
+impl CopyMetrics {
     /// Checks that `path` is absent, or a file of metrics that haul wrote.
     pub fn create(path: &Path, target: &Location) -> io::Result<Self> {
         ReplaceableFile::Metrics.check(path)?;
@@ -56,33 +56,33 @@ impl JobMetrics {
         let target: &[_] = &[("target", self.target.as_str())];
         let metric = |name, help, value| MetricFamily::gauge(name, help).sample(target, value);
         let mut metrics = vec![
-            metric("haul_job_exit_status", "Exit status of the last job", f64::from(status)),
-            metric("haul_job_end_timestamp_seconds", "When the last job ended", now_s),
+            metric("haul_copy_exit_status", "Exit status of the last copy", f64::from(status)),
+            metric("haul_copy_end_timestamp_seconds", "When the last copy ended", now_s),
         ];
         if let Some(success_s) = if status == 0 { Some(now_s) } else { earlier_success_s } {
-            metrics.push(metric(LAST_SUCCESS, "When a job last succeeded", success_s));
+            metrics.push(metric(LAST_SUCCESS, "When a copy last succeeded", success_s));
         }
         if let Ok(summary) = outcome {
             let seconds = summary.times.elapsed.as_secs_f64();
             let rate = if seconds > 0.0 { summary.files.bytes as f64 / seconds } else { 0.0 };
             metrics.extend([
-                metric("haul_job_bytes", "Bytes that the last job copied", summary.files.bytes as f64),
-                metric("haul_job_skipped_bytes", "Bytes that were up to date", summary.files.bytes_skipped as f64),
-                metric("haul_job_files", "Files that the last job copied", summary.files.copied as f64),
-                metric("haul_job_skipped_files", "Files that were up to date", summary.files.skipped as f64),
-                metric("haul_job_failed_entries", "Entries that failed", summary.files.failed as f64),
-                metric("haul_job_duration_seconds", "How long the last job took", seconds),
-                metric("haul_job_bytes_per_second", "Mean rate of the last job", rate),
+                metric("haul_copy_bytes", "Bytes that the last copy copied", summary.files.bytes as f64),
+                metric("haul_copy_skipped_bytes", "Bytes that were up to date", summary.files.bytes_skipped as f64),
+                metric("haul_copy_files", "Files that the last copy copied", summary.files.copied as f64),
+                metric("haul_copy_skipped_files", "Files that were up to date", summary.files.skipped as f64),
+                metric("haul_copy_failed_entries", "Entries that failed", summary.files.failed as f64),
+                metric("haul_copy_duration_seconds", "How long the last copy took", seconds),
+                metric("haul_copy_bytes_per_second", "Mean rate of the last copy", rate),
                 metric(
-                    "haul_job_reconnects",
+                    "haul_copy_reconnects",
                     "Connections that were lost and made again",
                     summary.times.restarts.into(),
                 ),
             ]);
             metrics.extend(summary.diagnosis.verdict.as_ref().map(|verdict| {
-                let help = "What limited the last job (docs/DIAGNOSIS.md)";
+                let help = "What limited the last copy (docs/DIAGNOSIS.md)";
                 let labels = [target[0], ("limit", verdict.limit.id())];
-                MetricFamily::gauge("haul_job_bottleneck", help).sample(&labels, 1.0)
+                MetricFamily::gauge("haul_copy_bottleneck", help).sample(&labels, 1.0)
             }));
         }
         text(&metrics, MetricsFormat::OpenMetrics)
@@ -101,9 +101,9 @@ fn last_success(path: &Path) -> Option<f64> {
 mod tests {
     use std::time::Duration;
 
-    use haul_base::job::error::Error;
-    use haul_base::job::location::Host;
-    use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
+    use haul_base::copy::error::Error;
+    use haul_base::copy::location::Host;
+    use haul_base::copy::summary::{CopyTimes, Summary, TransferTotals};
 
     use super::*;
 
@@ -115,48 +115,48 @@ mod tests {
         let elapsed = Duration::from_secs(4);
         Ok(Summary {
             files: TransferTotals { bytes: 1000, copied: 3, failed, ..TransferTotals::default() },
-            times: JobTimes { restarts: 1, elapsed, ..JobTimes::default() },
+            times: CopyTimes { restarts: 1, elapsed, ..CopyTimes::default() },
             ..Summary::default()
         })
     }
 
     #[test]
-    fn a_job_has_a_line_for_each_figure() {
-        let metrics = JobMetrics { path: "m".into(), target: "db1:/a \"b\"".into() };
+    fn a_copy_has_a_line_for_each_figure() {
+        let metrics = CopyMetrics { path: "m".into(), target: "db1:/a \"b\"".into() };
         insta::assert_snapshot!(metrics.text(&summary(0), 1_700_000_000.5, None), @r#"
-        # HELP haul_job_exit_status Exit status of the last job
-        # TYPE haul_job_exit_status gauge
-        haul_job_exit_status{target="db1:/a \"b\""} 0
-        # HELP haul_job_end_timestamp_seconds When the last job ended
-        # TYPE haul_job_end_timestamp_seconds gauge
-        haul_job_end_timestamp_seconds{target="db1:/a \"b\""} 1700000000.5
-        # HELP haul_job_last_success_timestamp_seconds When a job last succeeded
-        # TYPE haul_job_last_success_timestamp_seconds gauge
-        haul_job_last_success_timestamp_seconds{target="db1:/a \"b\""} 1700000000.5
-        # HELP haul_job_bytes Bytes that the last job copied
-        # TYPE haul_job_bytes gauge
-        haul_job_bytes{target="db1:/a \"b\""} 1000
-        # HELP haul_job_skipped_bytes Bytes that were up to date
-        # TYPE haul_job_skipped_bytes gauge
-        haul_job_skipped_bytes{target="db1:/a \"b\""} 0
-        # HELP haul_job_files Files that the last job copied
-        # TYPE haul_job_files gauge
-        haul_job_files{target="db1:/a \"b\""} 3
-        # HELP haul_job_skipped_files Files that were up to date
-        # TYPE haul_job_skipped_files gauge
-        haul_job_skipped_files{target="db1:/a \"b\""} 0
-        # HELP haul_job_failed_entries Entries that failed
-        # TYPE haul_job_failed_entries gauge
-        haul_job_failed_entries{target="db1:/a \"b\""} 0
-        # HELP haul_job_duration_seconds How long the last job took
-        # TYPE haul_job_duration_seconds gauge
-        haul_job_duration_seconds{target="db1:/a \"b\""} 4
-        # HELP haul_job_bytes_per_second Mean rate of the last job
-        # TYPE haul_job_bytes_per_second gauge
-        haul_job_bytes_per_second{target="db1:/a \"b\""} 250
-        # HELP haul_job_reconnects Connections that were lost and made again
-        # TYPE haul_job_reconnects gauge
-        haul_job_reconnects{target="db1:/a \"b\""} 1
+        # HELP haul_copy_exit_status Exit status of the last copy
+        # TYPE haul_copy_exit_status gauge
+        haul_copy_exit_status{target="db1:/a \"b\""} 0
+        # HELP haul_copy_end_timestamp_seconds When the last copy ended
+        # TYPE haul_copy_end_timestamp_seconds gauge
+        haul_copy_end_timestamp_seconds{target="db1:/a \"b\""} 1700000000.5
+        # HELP haul_copy_last_success_timestamp_seconds When a copy last succeeded
+        # TYPE haul_copy_last_success_timestamp_seconds gauge
+        haul_copy_last_success_timestamp_seconds{target="db1:/a \"b\""} 1700000000.5
+        # HELP haul_copy_bytes Bytes that the last copy copied
+        # TYPE haul_copy_bytes gauge
+        haul_copy_bytes{target="db1:/a \"b\""} 1000
+        # HELP haul_copy_skipped_bytes Bytes that were up to date
+        # TYPE haul_copy_skipped_bytes gauge
+        haul_copy_skipped_bytes{target="db1:/a \"b\""} 0
+        # HELP haul_copy_files Files that the last copy copied
+        # TYPE haul_copy_files gauge
+        haul_copy_files{target="db1:/a \"b\""} 3
+        # HELP haul_copy_skipped_files Files that were up to date
+        # TYPE haul_copy_skipped_files gauge
+        haul_copy_skipped_files{target="db1:/a \"b\""} 0
+        # HELP haul_copy_failed_entries Entries that failed
+        # TYPE haul_copy_failed_entries gauge
+        haul_copy_failed_entries{target="db1:/a \"b\""} 0
+        # HELP haul_copy_duration_seconds How long the last copy took
+        # TYPE haul_copy_duration_seconds gauge
+        haul_copy_duration_seconds{target="db1:/a \"b\""} 4
+        # HELP haul_copy_bytes_per_second Mean rate of the last copy
+        # TYPE haul_copy_bytes_per_second gauge
+        haul_copy_bytes_per_second{target="db1:/a \"b\""} 250
+        # HELP haul_copy_reconnects Connections that were lost and made again
+        # TYPE haul_copy_reconnects gauge
+        haul_copy_reconnects{target="db1:/a \"b\""} 1
         # EOF
         "#);
     }
@@ -165,7 +165,7 @@ mod tests {
     fn a_failure_keeps_the_time_of_the_last_success() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("haul.prom");
-        let metrics = JobMetrics::create(&path, &nas()).unwrap();
+        let metrics = CopyMetrics::create(&path, &nas()).unwrap();
         metrics.write(&summary(0)).unwrap();
         let success = last_success(&path).unwrap();
         metrics.write(&summary(2)).unwrap();
@@ -173,7 +173,7 @@ mod tests {
         metrics.write(&Err(Error::Connect("gone".into()))).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(
-            text.contains("haul_job_exit_status{target=\"anna@nas:/t\"} 3\n") && !text.contains("haul_job_bytes"),
+            text.contains("haul_copy_exit_status{target=\"anna@nas:/t\"} 3\n") && !text.contains("haul_copy_bytes"),
             "{text}"
         );
         assert_eq!(last_success(&path), Some(success));
@@ -184,6 +184,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notes");
         fs::write(&path, "important\n").unwrap();
-        assert!(JobMetrics::create(&path, &nas()).is_err());
+        assert!(CopyMetrics::create(&path, &nas()).is_err());
     }
 }

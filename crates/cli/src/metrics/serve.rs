@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_base::job::account::{WorkAccount, WorkKind};
-use haul_base::job::work_progress::{WorkProgress, WorkSnapshot};
+use haul_base::copy::account::{WorkAccount, WorkKind};
+use haul_base::copy::work_progress::{WorkProgress, WorkSnapshot};
 use haul_serve::ServeEvent;
 
 use super::text::{MetricFamily, MetricsFormat, text};
@@ -29,7 +29,7 @@ struct ServeFigures {
     unauthenticated: u64,
 }
 
-/// A client's job, and the part counted in its directory's figures.
+/// A client's copy, and the part counted in its directory's figures.
 #[derive(Debug)]
 struct RunningWork {
     peer: SocketAddr,
@@ -104,7 +104,7 @@ impl ServeFigures {
         }
     }
 
-    /// Adds the progress of running jobs since the last call.
+    /// Adds the progress of running copies since the last call.
     fn count_running(&mut self) {
         for mut running in std::mem::take(&mut self.running) {
             let directory = running.directory.clone();
@@ -127,26 +127,26 @@ impl ServeFigures {
             known.for_each(|(name, value)| family.push(&[("directory", name)], value));
             family
         };
-        let mut jobs = MetricFamily::counter("haul_serve_jobs", "Jobs that ended, by result");
+        let mut copies = MetricFamily::counter("haul_serve_copies", "Jobs that ended, by result");
         for (name, figures) in &self.directories {
             for (result, count) in [("complete", figures.complete), ("incomplete", figures.incomplete)] {
-                jobs.push(&[("directory", name), ("result", result)], count as f64);
+                copies.push(&[("directory", name), ("result", result)], count as f64);
             }
         }
         let clients = MetricFamily::gauge("haul_serve_clients", "Clients that are connected");
         vec![
             self.each(clients, |figures| figures.clients as f64),
-            jobs,
-            self.by_kind("haul_serve_bytes", "Bytes of all jobs, also of those that run", |work| work.bytes as f64),
-            self.by_kind("haul_serve_files", "Files of all jobs, also of those that run", |work| work.files as f64),
+            copies,
+            self.by_kind("haul_serve_bytes", "Bytes of all copies, also of those that run", |work| work.bytes as f64),
+            self.by_kind("haul_serve_files", "Files of all copies, also of those that run", |work| work.files as f64),
             counter("haul_serve_failed_entries", "Entries that failed", |figures| {
                 figures.work.iter().map(|work| work.failed).fold(0, u64::saturating_add) as f64
             }),
-            counter("haul_serve_job_seconds", "Time that jobs took", |figures| figures.time.as_secs_f64()),
-            optional("haul_serve_last_job_bytes_per_second", "Mean rate of the last job", |figures| {
+            counter("haul_serve_copy_seconds", "Time that copies took", |figures| figures.time.as_secs_f64()),
+            optional("haul_serve_last_copy_bytes_per_second", "Mean rate of the last copy", |figures| {
                 figures.last_bytes_per_s
             }),
-            optional("haul_serve_last_success_timestamp_seconds", "When a job last succeeded", |figures| {
+            optional("haul_serve_last_success_timestamp_seconds", "When a copy last succeeded", |figures| {
                 figures.last_success_s
             }),
             self.bottlenecks(),
@@ -158,7 +158,7 @@ impl ServeFigures {
     }
 
     fn bottlenecks(&self) -> MetricFamily {
-        let help = "What limited the last job at this end; none: the client or the network";
+        let help = "What limited the last copy at this end; none: the client or the network";
         let mut family = MetricFamily::gauge("haul_serve_last_job_bottleneck", help);
         let known = self.directories.iter().filter_map(|(name, figures)| Some((name, figures.last_bottleneck?)));
         known.for_each(|(name, limit)| family.push(&[("directory", name), ("limit", limit)], 1.0));
@@ -222,7 +222,7 @@ impl RunningWork {
         self.bottleneck = Some(bottleneck.id());
     }
 
-    /// Counts the rest of a job, from the worker's totals.
+    /// Counts the rest of a copy, from the worker's totals.
     fn count_end(&mut self, account: &WorkAccount, directory: &mut DirectoryFigures) {
         if let Some(done) = &account.did {
             let all = WorkFigures { files: done.files, bytes: done.bytes, failed: done.failed };
@@ -236,7 +236,7 @@ impl RunningWork {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::account::WorkDone;
+    use haul_base::copy::account::WorkDone;
     use haul_proto::diagnose::Bottleneck;
 
     use super::*;
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn running_jobs_are_counted_and_counters_never_decrease() {
         let mut figures = ServeFigures::default();
-        let jobs = [1, 2].map(|port| {
+        let copies = [1, 2].map(|port| {
             let progress = Arc::new(WorkProgress::new().unwrap());
             let (directory, progress_of) = (String::from("in"), Some(Arc::clone(&progress)));
             figures.count(&ServeEvent::Began { peer: peer(port), directory, key: None, progress: progress_of }, 0.0);
@@ -274,12 +274,12 @@ mod tests {
             totals.push(figures.directories["in"].work[1].bytes);
         };
         sample(&mut figures);
-        jobs[0].record(&received(0, 1000), Bottleneck::None).unwrap();
+        copies[0].record(&received(0, 1000), Bottleneck::None).unwrap();
         sample(&mut figures);
-        jobs[1].record(&received(1, 70), Bottleneck::TargetDisk).unwrap();
+        copies[1].record(&received(1, 70), Bottleneck::TargetDisk).unwrap();
         sample(&mut figures);
         // What a worker that is not to be trusted might write.
-        jobs[0].record(&received(0, 10), Bottleneck::None).unwrap();
+        copies[0].record(&received(0, 10), Bottleneck::None).unwrap();
         sample(&mut figures);
         let account = WorkAccount { did: Some(received(3, 90)), ..WorkAccount::default() };
         let (directory, took) = (String::from("in"), Duration::from_secs(1));
@@ -316,7 +316,7 @@ mod tests {
         }
         insta::assert_snapshot!(text(&figures.families(), MetricsFormat::OpenMetrics));
         let older = text(&figures.families(), MetricsFormat::Prometheus);
-        assert!(older.contains("# TYPE haul_serve_jobs_total counter\n") && !older.contains("EOF"), "{older}");
+        assert!(older.contains("# TYPE haul_serve_copies_total counter\n") && !older.contains("EOF"), "{older}");
     }
 
     #[test]

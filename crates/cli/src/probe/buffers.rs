@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{NetworkPath, TransportPath};
+use haul_base::copy::event::{NetworkPath, TransportPath};
 use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::advice::{BufferNeeds, buffers_crowd_memory};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};

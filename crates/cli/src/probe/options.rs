@@ -14,7 +14,7 @@ pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_
     let found: Vec<_> = settings.iter().map(option).collect();
     let is_found = |row: &OptionRow| found.iter().any(|(found, _): &Option_| found.is(row));
     let typed = asked.given().iter().filter(|(row, _)| {
-        row.section == HelpSection::Performance && !row.of_one_job && asked.is_typed(row) && !is_found(row)
+        row.section == HelpSection::Performance && !row.of_one_copy && asked.is_typed(row) && !is_found(row)
     });
     let typed: Vec<_> = typed
         .map(|(row, argument)| (*row, argument.as_ref().map(|text| text.to_string_lossy().into_owned())))

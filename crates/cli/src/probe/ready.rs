@@ -1,6 +1,6 @@
 //! Readiness of hosts: detectable problems that would prevent transfers or slow them down.
 
-use haul_base::job::event::TransportPath;
+use haul_base::copy::event::TransportPath;
 use haul_control::probe::EndMeasurement;
 use haul_proto::wire::network_settings::NetworkSettings;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{Bottleneck, TransportPath};
+use haul_base::copy::event::{Bottleneck, TransportPath};
 use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use haul_base::job::spec::ChecksumAlgorithm;
+use haul_base::copy::spec::ChecksumAlgorithm;
 use haul_engine::checksum::sum_of;
 
 use super::document::{Document, DocumentBlock};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haul_base::job::event::Bottleneck;
+use haul_base::copy::event::Bottleneck;
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::report::MergedReport;
 use haul_job::shard_result::ShardResult;

@@ -1,6 +1,6 @@
-//! `--report FILE`: the result and progress of a job, as an HTML page or Markdown.
+//! `--report FILE`: the result and progress of a copy, as an HTML page or Markdown.
 //!
-//! It is written after the job, also a failed one, under a temporary name.
+//! It is written after the copy, also a failed one, under a temporary name.
 
 pub mod chart;
 pub mod compare;
@@ -22,10 +22,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::Job;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::CopySpec;
 use haul_proto::path::escape;
 use jiff::Zoned;
 
@@ -73,8 +73,8 @@ impl ReportFormat {
     }
 }
 
-/// A report of a running job.
-pub struct JobReport {
+/// A report of a running copy.
+pub struct CopyReport {
     form: ReportFormat,
     to: String,
     pending: Pending,
@@ -87,9 +87,9 @@ pub struct JobReport {
     unnamed: u64,
 }
 
-impl JobReport {
-    /// Starts a report of `job` at `to`; fails if that is not writable.
-    pub fn create(to: &Path, job: &Job) -> anyhow::Result<Self> {
+impl CopyReport {
+    /// Starts a report of `copy` at `to`; fails if that is not writable.
+    pub fn create(to: &Path, copy: &CopySpec) -> anyhow::Result<Self> {
         let form = ReportFormat::of(to)?;
         let shown = escape(to.as_os_str().as_bytes());
         let pending =
@@ -98,7 +98,7 @@ impl JobReport {
             form,
             to: shown,
             pending,
-            what: title(job),
+            what: title(copy),
             when: Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
             begun: Instant::now(),
             series: Series::default(),
@@ -120,7 +120,7 @@ impl JobReport {
     }
 }
 
-impl Observer for JobReport {
+impl Observer for CopyReport {
     fn event(&mut self, event: &Event) {
         self.series.event(self.begun.elapsed(), event);
         if let Event::FileFailed { path, host, message } = event {
@@ -146,11 +146,11 @@ fn write_to(pending: Pending, content: &str) -> io::Result<()> {
 }
 
 /// The title: `run7 + 2 to db1:/archive`, as typed.
-fn title(job: &Job) -> String {
-    let first = job.sources.first().map(named).unwrap_or_default();
-    let more = job.sources.len().saturating_sub(1);
+fn title(copy: &CopySpec) -> String {
+    let first = copy.sources.first().map(named).unwrap_or_default();
+    let more = copy.sources.len().saturating_sub(1);
     let more = if more > 0 { format!(" + {more}") } else { String::new() };
-    format!("{first}{more} to {}", named(&job.target))
+    format!("{first}{more} to {}", named(&copy.target))
 }
 
 /// A location as typed, without a secret.
@@ -164,20 +164,20 @@ pub fn named(place: &Location) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::error::Error;
-    use haul_base::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::copy::error::Error;
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess};
 
     use super::*;
 
-    fn job() -> Job {
+    fn copy() -> CopySpec {
         let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };
         let here = |path: &str| Location { host: Host::Local, path: path.into() };
         let target = Location { host: remote, path: "/archive".into() };
-        Job {
+        CopySpec {
             sources: vec![here("run7"), here("b")],
             list: None,
             target,
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access: RemoteAccess::default(),
         }
     }
@@ -193,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn a_report_appears_after_the_job_and_names_failures() {
+    fn a_report_appears_after_the_copy_and_names_failures() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("copy.html");
-        let mut report = JobReport::create(&to, &job()).unwrap();
+        let mut report = CopyReport::create(&to, &copy()).unwrap();
         let path = b"a<img src=x>\n\xff".to_vec();
         let failed = Event::FileFailed { path, host: "db1".into(), message: "no space\nmake room".into() };
         (0..FAILURES_MAX + 2).for_each(|_| report.event(&failed));
@@ -212,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_place_is_known_before_the_job() {
-        let error = JobReport::create(Path::new("/nonexistent/copy.html"), &job()).err().unwrap();
+    fn an_unwritable_place_is_known_before_the_copy() {
+        let error = CopyReport::create(Path::new("/nonexistent/copy.html"), &copy()).err().unwrap();
         assert!(error.to_string().starts_with("--report /nonexistent/copy.html: "), "{error}");
     }
 }

@@ -1,8 +1,8 @@
-//! Time series of a job: transferred bytes, connections, bottlenecks.
+//! Time series of a copy: transferred bytes, connections, bottlenecks.
 
 use std::time::Duration;
 
-use haul_base::job::event::{Bottleneck, Event, Progress, Sockets};
+use haul_base::copy::event::{Bottleneck, Event, Progress, Sockets};
 
 use super::track::{Additive, Track, TrackSample};
 
@@ -178,8 +178,8 @@ impl Series {
 
 #[cfg(test)]
 pub mod tests {
-    use haul_base::job::event::{CurrentBottleneck, StreamFigures, TransportPath};
-    use haul_base::job::spec::Cipher;
+    use haul_base::copy::event::{CurrentBottleneck, StreamFigures, TransportPath};
+    use haul_base::copy::spec::Cipher;
 
     use super::*;
 

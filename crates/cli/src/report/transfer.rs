@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::SlowFile;
-use haul_base::job::summary::{Diagnosis, Summary};
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::SlowFile;
+use haul_base::copy::summary::{Diagnosis, Summary};
 use haul_proto::path::escape;
 use serde_json::Value;
 
@@ -250,7 +250,7 @@ fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::error::Error;
+    use haul_base::copy::error::Error;
 
     use super::super::{html, markdown, series};
     use super::*;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_job_reports_its_data() {
+    fn a_failed_copy_reports_its_data() {
         let page = html::page(&made(&Err(Error::Broken("lost the connection to db1\nrerun it".into()))));
         assert!(page.contains("Incomplete:") && page.contains("<li>rerun it</li>"), "{page}");
         assert!(page.contains("Rate over time") && page.contains("<td>error</td>"));

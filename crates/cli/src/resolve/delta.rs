@@ -1,6 +1,6 @@
 //! `--delta` and `--inplace`: replaced files as base files.
 
-use haul_base::job::spec::{DeltaMode, DeltaOptions, Verify};
+use haul_base::copy::spec::{DeltaMode, DeltaOptions, Verify};
 
 use crate::args::row::OptionRow;
 use crate::args::values::Values;

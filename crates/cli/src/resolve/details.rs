@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_base::job::spec::{ModeOptions, OverwritePolicy};
+use haul_base::copy::spec::{ModeOptions, OverwritePolicy};
 use haul_proto::limits::{FRAME_MAX, FRAME_MIN};
 use haul_proto::path::escape;
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_base::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference};
+use haul_base::copy::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference};
 use haul_proto::checksum::from_hex;
 use haul_proto::path::escape;
 

@@ -16,7 +16,7 @@ fn plan_of(line: &str) -> Result<Plan, String> {
 
 fn planned(line: &str) -> Result<(Option<ChecksumOptions>, Digests, bool), String> {
     let plan = plan_of(line)?;
-    let options = plan.job.options;
+    let options = plan.copy.options;
     Ok((options.integrity.checksum, plan.digests, options.integrity.digest_existing))
 }
 
@@ -35,7 +35,7 @@ fn blake3_is_computed_if_requested_or_shown() {
         ("--digest blake3", true),
         ("--digest xxh3 --json", false),
     ] {
-        assert_eq!(plan_of(line).map(|plan| plan.job.options.integrity.blake3).ok(), Some(is_computed), "{line}");
+        assert_eq!(plan_of(line).map(|plan| plan.copy.options.integrity.blake3).ok(), Some(is_computed), "{line}");
     }
     for line in ["--digest xxh3 --checksums sums", "--digest xxh3 --verify memory", "--digest md5"] {
         assert!(plan_of(line).is_err(), "{line}");

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use haul_base::job::location::Location;
-use haul_base::job::spec::{Job, NULL_TARGET, is_null};
+use haul_base::copy::location::Location;
+use haul_base::copy::spec::{CopySpec, NULL_TARGET, is_null};
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -13,8 +13,8 @@ use crate::args::{UsageError, flags};
 pub const ENDLESS_ZEROS: &str = "null:1024t";
 
 /// The note of a copy whose zeros are not compressed, since it measures its path.
-pub fn uncompressed(job: &Job) -> Option<String> {
-    let is_other = job.compression() != job.options.streams.compression;
+pub fn uncompressed(copy: &CopySpec) -> Option<String> {
+    let is_other = copy.compression() != copy.options.streams.compression;
     is_other.then(|| "the zeros of null: are sent uncompressed (-c auto compresses them)".to_owned())
 }
 

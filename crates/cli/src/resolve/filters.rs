@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_base::job::spec::{FileLimits, FilterList, FilterOptions};
+use haul_base::copy::spec::{FileLimits, FilterList, FilterOptions};
 use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules, RsyncAction, RsyncRule};
 use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};

@@ -1,6 +1,6 @@
 //! Preserved metadata: each property by its option, or all with `--archive`.
 
-use haul_base::job::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
+use haul_base::copy::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::job::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
+use haul_base::copy::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 use super::metadata::preserves;

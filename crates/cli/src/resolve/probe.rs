@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::names_null;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::names_null;
 use haul_control::probe::Probe;
 use haul_proto::path::escape;
 

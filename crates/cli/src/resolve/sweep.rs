@@ -1,12 +1,14 @@
-//! `haul sweep`: the jobs of all runs.
+//! `haul sweep`: the copies of all runs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{Job, JobOptions, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{
+    CopyOptions, CopySpec, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null,
+};
 use haul_proto::path::escape;
 
 use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, duration, ends, settings as of_copy};
@@ -36,7 +38,7 @@ pub fn sweep(
     let rounds = values.get(&flags::sweep::REPEAT)?.unwrap_or(1);
     let settings = settings(values, &first)?;
     let mut shown = (Mode::Plain, None);
-    let mut jobs = Vec::new();
+    let mut copies = Vec::new();
     for setting in settings {
         let copy = setting.options(values);
         let ResolvedSettings { mut options, access, display, time_limit, .. } = of_copy(&copy, stderr_is_terminal)?;
@@ -47,11 +49,11 @@ pub fn sweep(
         options.stop.after = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
         measure(&mut options, &sources, &target, values);
         // A restarted run is not a measurement.
-        let access = haul_base::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
-        jobs.push((setting, Job { sources, list: None, target, options, access }));
+        let access = haul_base::copy::spec::RemoteAccess { retries: Retries::NEVER, ..access };
+        copies.push((setting, CopySpec { sources, list: None, target, options, access }));
     }
     let runs =
-        (1..=rounds).flat_map(|round| jobs.iter().map(move |(setting, job)| (round, setting.clone(), job.clone())));
+        (1..=rounds).flat_map(|round| copies.iter().map(move |(setting, copy)| (round, setting.clone(), copy.clone())));
     let sweep = Sweep {
         runs: runs.collect(),
         header: header(values, operands),
@@ -94,7 +96,7 @@ fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location
 }
 
 /// Adapts the options of a copy to a measurement.
-fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, values: &Values) {
+fn measure(options: &mut CopyOptions, sources: &[Location], target: &Location, values: &Values) {
     let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
     // To the copy, all options of a setting are typed.
     options.streams.compresses_zeros = values.is_typed(&flags::COMPRESS);

@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{CopyOptions, DeleteMode, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
@@ -146,7 +146,7 @@ pub fn refuse_incomplete(values: &Values, is_sync: bool) -> Result<(), UsageErro
     let deletes = values.is_set(&flags::DELETE);
     let of_delete: [&OptionRow; 4] =
         [&flags::DELETE_EXCLUDED, &flags::IGNORE_ERRORS, &flags::MAX_DELETE, &flags::ALLOW_EMPTY_SOURCE];
-    // A limit in a configuration file applies only to jobs that delete.
+    // A limit in a configuration file applies only to copies that delete.
     if let Some(row) = of_delete.into_iter().find(|row| values.is_typed(row) && !deletes) {
         return Err(UsageError::new(format!("{} needs --delete", row.typed())));
     }
@@ -214,7 +214,7 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
 }
 
 /// Sets the options that a sync implies. A server keeps modes and owners only on request.
-pub fn imply(options: &mut JobOptions, values: &Values, target: &Location) {
+pub fn imply(options: &mut CopyOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
     options.source.recursive = true;
     options.metadata.owner_and_mode |= keeps_modes;

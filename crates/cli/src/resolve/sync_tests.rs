@@ -1,17 +1,17 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_base::job::spec::{EqualityTest, PreserveOptions, TargetOptions};
+use haul_base::copy::spec::{EqualityTest, PreserveOptions, TargetOptions};
 
 use super::super::tests::{good, plan_of};
 use super::*;
 
-fn options(line: &str) -> JobOptions {
-    good(line).job.options
+fn options(line: &str) -> CopyOptions {
+    good(line).copy.options
 }
 
 #[test]
 fn a_sync_keeps_the_same_as_rsync_a_and_removes_nothing() {
-    let JobOptions { source, metadata, target: TargetOptions { write, sync, delete_first, .. }, .. } =
+    let CopyOptions { source, metadata, target: TargetOptions { write, sync, delete_first, .. }, .. } =
         options("sync a b");
     assert!(source.recursive && write.overwrite == OverwritePolicy::Follow);
     assert!(metadata.owner_and_mode && metadata.preserve == PreserveOptions::default());
@@ -25,8 +25,8 @@ fn a_sync_keeps_the_same_as_rsync_a_and_removes_nothing() {
 #[test]
 fn only_in_a_sync_a_trailing_slash_means_the_contents() {
     let paths = |line: &str| -> Vec<String> {
-        let job = good(line).job;
-        let paths = job.sources.iter().chain([&job.target]).map(|place| place.path.to_str().unwrap().to_owned());
+        let copy = good(line).copy;
+        let paths = copy.sources.iter().chain([&copy.target]).map(|place| place.path.to_str().unwrap().to_owned());
         paths.collect()
     };
     assert_eq!(paths("sync a a/ a/. a/b// b/"), ["a", "a/.", "a/.", "a/b//.", "b/"]);
@@ -95,7 +95,7 @@ fn explicit_modes_and_a_servers_own_override_preserved_ones() {
     assert!(!options("sync --mode 640 a b").metadata.owner_and_mode);
     let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);
     match plan_of(&format!("sync a {secret}"), false) {
-        Ok(plan) => assert!(!plan.job.options.metadata.owner_and_mode),
+        Ok(plan) => assert!(!plan.copy.options.metadata.owner_and_mode),
         Err(error) => panic!("{error}"),
     }
 }

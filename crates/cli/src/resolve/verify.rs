@@ -1,9 +1,9 @@
-//! `haul verify`: a job that only compares.
+//! `haul verify`: a copy that only compares.
 
 use std::ffi::OsString;
 
-use haul_base::job::spec::{
-    Fsync, Job, JobOptions, MetadataOptions, PartialOptions, ReportOptions, SourceOptions, StorageOptions,
+use haul_base::copy::spec::{
+    CopyOptions, CopySpec, Fsync, MetadataOptions, PartialOptions, ReportOptions, SourceOptions, StorageOptions,
     StreamOptions, TargetOptions,
 };
 
@@ -24,7 +24,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let options = JobOptions {
+    let options = CopyOptions {
         compare: true,
         source: SourceOptions { base: base_path, filters: filters(values)?, ..source(values)? },
         metadata: MetadataOptions { owners: owners(values, false)?, ..metadata::metadata(values)? },
@@ -36,12 +36,12 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         storage: StorageOptions { fsync: Fsync::None, ..storage(values)? },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
         reports: ReportOptions { files: display.mode == Mode::Json, progress_every: progress_every(values, &display)? },
-        target: TargetOptions { partial: PartialOptions::NONE, ..JobOptions::default().target },
-        ..JobOptions::default()
+        target: TargetOptions { partial: PartialOptions::NONE, ..CopyOptions::default().target },
+        ..CopyOptions::default()
     };
-    let job = Job { sources, list, target, options, access: access(values, stderr_is_terminal)? };
+    let copy = CopySpec { sources, list, target, options, access: access(values, stderr_is_terminal)? };
     Ok(Plan {
-        job,
+        copy,
         display,
         checksums: None,
         digests: Digests::default(),
@@ -70,35 +70,35 @@ mod tests {
 
     #[test]
     fn verify_compares_and_writes_nothing() {
-        let Plan { job, checksums, .. } = planned(&["-r", "-s3", "a", "h:b"]).unwrap();
+        let Plan { copy, checksums, .. } = planned(&["-r", "-s3", "a", "h:b"]).unwrap();
         assert!(
-            job.options.compare
-                && job.options.source.recursive
-                && job.options.target.write.overwrite == OverwritePolicy::Report
-                && !job.options.target.directory.create
+            copy.options.compare
+                && copy.options.source.recursive
+                && copy.options.target.write.overwrite == OverwritePolicy::Report
+                && !copy.options.target.directory.create
         );
         assert!(
-            !job.options.target.partial.resume
-                && job.options.target.partial.journal_dir.is_none()
+            !copy.options.target.partial.resume
+                && copy.options.target.partial.journal_dir.is_none()
                 && checksums.is_none()
         );
-        assert_eq!(job.options.streams.count, Some(3));
+        assert_eq!(copy.options.streams.count, Some(3));
     }
 
     #[test]
     fn metadata_is_compared_by_the_options_that_keep_it() {
-        let of = |words: &[&str]| planned(words).unwrap().job.options;
+        let of = |words: &[&str]| planned(words).unwrap().copy.options;
         let none = of(&["a", "b"]);
         assert!(
             !none.metadata.owner_and_mode
                 && !none.source.recursive
-                && none.metadata.preserve == haul_base::job::spec::PreserveOptions::default()
+                && none.metadata.preserve == haul_base::copy::spec::PreserveOptions::default()
         );
         let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
         assert!(all.metadata.owner_and_mode && all.source.recursive && !all.metadata.owners.by_name);
         assert_eq!(
             all.metadata.preserve,
-            haul_base::job::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
+            haul_base::copy::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
         );
         assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");
     }

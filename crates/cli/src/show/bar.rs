@@ -1,10 +1,10 @@
-//! The progress bar on a terminal, drawn only while the job is in the foreground.
+//! The progress bar on a terminal, drawn only while the copy is in the foreground.
 
 use std::io;
 use std::time::Instant;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, Observer, Progress};
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::human::Human;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use haul_base::job::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
+use haul_base::copy::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
 use haul_proto::path::escape;
 use serde::Serialize;
 

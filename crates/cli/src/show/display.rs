@@ -1,4 +1,4 @@
-//! The display of a job: progress, verbosity and the log.
+//! The display of a copy: progress, verbosity and the log.
 
 use std::path::PathBuf;
 

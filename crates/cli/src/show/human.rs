@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use haul_base::job::error::{Error, GO_ON, Outcome, START_OVER};
-use haul_base::job::event::{
+use haul_base::copy::error::{Error, GO_ON, Outcome, START_OVER};
+use haul_base::copy::event::{
     Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, SourceChange, TransportPath,
 };
-use haul_base::job::summary::Summary;
+use haul_base::copy::summary::Summary;
 
 use super::items::{self, Tally};
 use super::{Show, names, parts, paths, streams, summary};
@@ -46,7 +46,7 @@ pub struct Human {
     is_terminal: bool,
     tally: Tally,
     failures: FailureList,
-    /// What a job had done that ends with an error.
+    /// What a copy had done that ends with an error.
     stopped: Option<Box<Summary>>,
 }
 
@@ -122,7 +122,7 @@ impl Human {
         output
     }
 
-    /// Says why a job ended, and what it had done.
+    /// Says why a copy ended, and what it had done.
     fn fail(&mut self, error: &Error) {
         let Some(result) = self.stopped.take() else { return self.text.error(&error.to_string()) };
         let reached = summary::reached(&result);

@@ -1,6 +1,6 @@
-use haul_base::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
-use haul_base::job::spec::Cipher;
-use haul_base::job::summary::{ConnectionSummary, JobTimes, TransferTotals};
+use haul_base::copy::event::{ChangeKind, EntryKind, ItemChange, Progress};
+use haul_base::copy::spec::Cipher;
+use haul_base::copy::summary::{ConnectionSummary, CopyTimes, TransferTotals};
 use haul_proto::wire::counters::Counters;
 
 use super::super::paths::tests::bare;
@@ -192,13 +192,13 @@ fn a_workers_path_text_disturbs_no_terminal() {
     assert_eq!(connection(&TransportPath::Ssh { because: hostile() }), format!("through ssh ({shown})"));
 }
 
-/// What is printed of a job that ends with `error` after so many seconds.
+/// What is printed of a copy that ends with `error` after so many seconds.
 fn ended(error: Error, seconds: u64, is_resumable: bool) -> String {
     let example = example();
     let stopped = Summary {
         files: TransferTotals { bytes: 38_200_000, bytes_skipped: 0, ..example.files },
         counters: Counters { walk_complete: true, bytes_found: 104_900_000, ..example.counters },
-        times: JobTimes { elapsed: Duration::from_secs(seconds), ..example.times },
+        times: CopyTimes { elapsed: Duration::from_secs(seconds), ..example.times },
         is_resumable,
         ..example
     };
@@ -210,7 +210,7 @@ fn ended(error: Error, seconds: u64, is_resumable: bool) -> String {
 }
 
 #[test]
-fn an_unfinished_job_says_how_far_it_came_and_resumes_only_what_was_kept() {
+fn an_unfinished_copy_says_how_far_it_came_and_resumes_only_what_was_kept() {
     let broken = || Error::Broken(format!("lost the connection to db1\n{GO_ON}"));
     let ends = [
         ended(Error::Interrupted, 3, true),

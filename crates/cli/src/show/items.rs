@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{ChangeKind, ChangeReasons, EntryKind, ItemChange};
+use haul_base::copy::event::{ChangeKind, ChangeReasons, EntryKind, ItemChange};
 use haul_proto::path::escape;
 use serde::Serialize;
 

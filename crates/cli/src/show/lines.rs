@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, Observer, Progress};
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, Observer, Progress};
 
 use super::human::Human;
 use super::meter::{IntervalMeter, StallWatch};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use haul_base::job::event::{ResourceMetrics, Stage, StreamFigures};
-use haul_base::job::summary::EndSummary;
+use haul_base::copy::event::{ResourceMetrics, Stage, StreamFigures};
+use haul_base::copy::summary::EndSummary;
 use serde::Serialize;
 
 /// Named counters.

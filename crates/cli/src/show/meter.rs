@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::Progress;
+use haul_base::copy::event::Progress;
 
 use super::progress_line::Pace;
 use crate::units::bytes_per_s;
@@ -28,7 +28,7 @@ pub struct StallWatch {
 }
 
 impl StallWatch {
-    /// Records figures at `now`, and returns for how long they have been the same. A paused or complete job, and one
+    /// Records figures at `now`, and returns for how long they have been the same. A paused or complete copy, and one
     /// that was itself stopped, has not stalled.
     pub fn update(&mut self, now: Duration, progress: &Progress) -> Option<Duration> {
         let Progress { files_settled, files_found, directories, .. } = *progress;

@@ -1,4 +1,4 @@
-//! Displays of a job for people and programs, one form per file. Each observes the engine's events.
+//! Displays of a copy for people and programs, one form per file. Each observes the engine's events.
 
 mod bar;
 #[cfg(feature = "tui")]
@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use display::{Display, Mode};
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
 pub use self::output_form::{Half, Show};
@@ -41,7 +41,7 @@ use crate::{terminal, units};
 /// Bytes of events collected before a write, unless an event is urgent.
 const EVENT_BUFFER: usize = 64 << 10;
 
-/// The display for a job that `steering` controls. `title` names its data. Fails if a log cannot be opened.
+/// The display for a copy that `steering` controls. `title` names its data. Fails if a log cannot be opened.
 #[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]
 pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
     if display.bits {

@@ -1,7 +1,7 @@
 //! Names of ciphers and transport paths, for people and programs.
 
-use haul_base::job::event::TransportPath;
-use haul_base::job::spec::Cipher;
+use haul_base::copy::event::TransportPath;
+use haul_base::copy::spec::Cipher;
 
 /// The name in `--cipher` and events.
 pub fn cipher(cipher: Cipher) -> &'static str {

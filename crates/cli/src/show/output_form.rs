@@ -2,8 +2,8 @@
 
 use std::io;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::Observer;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::Observer;
 
 /// A file or line without its counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

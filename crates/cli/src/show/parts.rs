@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haul_base::job::summary::Summary;
+use haul_base::copy::summary::Summary;
 use haul_proto::diagnose::path_parts::{PartUse, PathPart};
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ fn words(part: PathPart) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::summary::Diagnosis;
+    use haul_base::copy::summary::Diagnosis;
 
     use super::super::summary::tests::example;
     use super::*;

@@ -1,6 +1,6 @@
 //! A path between two hosts, as text. Addresses and interfaces are a worker's text, so they are escaped.
 
-use haul_base::job::event::NetworkPath;
+use haul_base::copy::event::NetworkPath;
 
 use crate::text::harmless;
 

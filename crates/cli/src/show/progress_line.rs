@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::Progress;
+use haul_base::copy::event::Progress;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::verdict;
@@ -23,7 +23,7 @@ const ETA_AFTER: Duration = Duration::from_secs(1);
 /// Longest displayed remaining time: beyond it, the rate is near zero.
 const MAX_ETA_S: f64 = 99.0 * 86_400.0;
 
-/// The rate of a job.
+/// The rate of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// The rate; `None` until measured.

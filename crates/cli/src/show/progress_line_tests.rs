@@ -1,4 +1,4 @@
-use haul_base::job::event::{Bottleneck, CurrentBottleneck};
+use haul_base::copy::event::{Bottleneck, CurrentBottleneck};
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn at_widths(name: &str, progress: &Progress, pace: Pace) -> String {
 }
 
 #[test]
-fn figures_in_the_middle_of_a_job() {
+fn figures_in_the_middle_of_a_copy() {
     let fields = fields(&at(203_400_000_000, 333_100_000_000, true), pace(1.17e9));
     insta::assert_snapshot!(shown(&fields), @"61 %  203.4 of 333.1 GB  1.17 GB/s  1 min 51 s left  7,001 of 12,408 files  8 streams");
 }
@@ -105,16 +105,16 @@ fn wide_names_are_measured_in_columns() {
 fn no_line_is_wider_than_its_columns_and_the_most_important_fields_stay() {
     let name = "名前がとても長いファイル.dat";
     let paces = [1.0, 130.0, 19.2e6, 1.17e9].map(pace);
-    let jobs = [big(), at(203_400_000_000, 333_100_000_000, true), at(4_290_000, 90_000_000, false)];
-    for (job, pace) in jobs.iter().flat_map(|job| paces.map(|pace| (job, pace))) {
+    let copies = [big(), at(203_400_000_000, 333_100_000_000, true), at(4_290_000, 90_000_000, false)];
+    for (copy, pace) in copies.iter().flat_map(|copy| paces.map(|pace| (copy, pace))) {
         for columns in 0..200 {
-            for line in [with_bar(name, job, pace, columns), with_bar("", job, pace, columns)] {
+            for line in [with_bar(name, copy, pace, columns), with_bar("", copy, pace, columns)] {
                 assert!(line.width() <= columns, "{columns}: {line:?}");
-                let essential = fields(job, pace).into_iter().filter(|(priority, _)| *priority <= Priority::TimeLeft);
+                let essential = fields(copy, pace).into_iter().filter(|(priority, _)| *priority <= Priority::TimeLeft);
                 let missing: Vec<_> = essential.filter(|(_, field)| !line.contains(field.as_str())).collect();
                 assert!(columns < 40 || missing.is_empty(), "{columns}: {line:?} {missing:?}");
             }
-            assert!(columns < 40 || with_bar(name, job, pace, columns).starts_with("名"), "{columns}");
+            assert!(columns < 40 || with_bar(name, copy, pace, columns).starts_with("名"), "{columns}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A server's log: a line for each start and end of a client, as text or JSON.
 
-use haul_base::job::account::{WorkAccount, WorkDone};
+use haul_base::copy::account::{WorkAccount, WorkDone};
 use haul_serve::{ServeEvent, ServedDirectory};
 use ipnet::IpNet;
 use jiff::Timestamp;

@@ -1,8 +1,8 @@
-//! A table of the streams of a job: their threads' time and their sockets' figures (`-V`).
+//! A table of the streams of a copy: their threads' time and their sockets' figures (`-V`).
 
 use std::time::Duration;
 
-use haul_base::job::event::StreamFigures;
+use haul_base::copy::event::StreamFigures;
 
 use crate::units::{count, duration, size};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{Confinement, ReadBackBytes, SandboxReport, SyncCounters, TransportPath};
-use haul_base::job::spec::Cipher;
-use haul_base::job::summary::{ComparisonResult, Summary};
+use haul_base::copy::event::{Confinement, ReadBackBytes, SandboxReport, SyncCounters, TransportPath};
+use haul_base::copy::spec::Cipher;
+use haul_base::copy::summary::{ComparisonResult, Summary};
 
 use super::{names, paths, verdict};
 use crate::text::{harmless, within};
@@ -183,7 +183,7 @@ pub fn headline(summary: &Summary) -> String {
     )
 }
 
-/// How far a job came that ended early, and its rate: ` at 38.2 of 104.9 MB, 12.7 MB/s`; empty if no data was moved.
+/// How far a copy came that ended early, and its rate: ` at 38.2 of 104.9 MB, 12.7 MB/s`; empty if no data was moved.
 pub fn reached(summary: &Summary) -> String {
     let Summary { files: totals, counters, times, .. } = summary;
     let moved = totals.bytes.saturating_add(summary.integrity.comparison.map_or(0, |comparison| comparison.bytes));

@@ -1,7 +1,7 @@
-use haul_base::job::event::{NetworkPath, SlowFile};
-use haul_base::job::spec::CompressionMethod;
-use haul_base::job::summary::{
-    CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes, TransferTotals,
+use haul_base::copy::event::{NetworkPath, SlowFile};
+use haul_base::copy::spec::CompressionMethod;
+use haul_base::copy::summary::{
+    CompressionResult, ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary, TransferTotals,
 };
 use haul_proto::wire::counters::{Counters, PathFigures};
 
@@ -32,7 +32,7 @@ pub fn example() -> Summary {
             cloned_bytes: 0,
         },
         left_out: Vec::new(),
-        times: JobTimes { elapsed: Duration::from_secs(284), paused: Duration::ZERO, restarts: 0 },
+        times: CopyTimes { elapsed: Duration::from_secs(284), paused: Duration::ZERO, restarts: 0 },
         connection: ConnectionSummary {
             transport: transport(),
             streams: 8,
@@ -92,7 +92,7 @@ fn a_run_with_everything_in_it() {
             advice: vec![verdict::tests::advised()],
             ..example().diagnosis
         },
-        times: JobTimes { restarts: 1, ..example().times },
+        times: CopyTimes { restarts: 1, ..example().times },
         counters: Counters { frames_resent: 3, ..example().counters },
         compression: Some(CompressionResult { method: CompressionMethod::Zstd(3), ratio: 3.12 }),
         ..example()
@@ -183,7 +183,7 @@ fn first_lines() {
         },
         files: TransferTotals { copied: 1, bytes: 1, ..example().files },
         integrity: IntegritySummary { durable: false, ..example().integrity },
-        times: JobTimes { elapsed: Duration::from_millis(4), ..example().times },
+        times: CopyTimes { elapsed: Duration::from_millis(4), ..example().times },
         ..example()
     };
     let clear = Summary {

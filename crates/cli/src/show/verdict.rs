@@ -1,10 +1,10 @@
-//! The bottleneck of a job, as text and JSON.
+//! The bottleneck of a copy, as text and JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_base::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
-use haul_base::job::summary::Recommendation;
+use haul_base::copy::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
+use haul_base::copy::summary::Recommendation;
 use serde::Serialize;
 
 use crate::text::harmless;
@@ -169,7 +169,7 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 pub mod tests {
-    use haul_base::job::event::{BottleneckShare, Figure};
+    use haul_base::copy::event::{BottleneckShare, Figure};
 
     use super::*;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_base::job::event::{StreamFigures, TransportPath};
-use haul_base::job::location::Host;
-use haul_base::job::spec::{CacheUse, Job, is_null, names_null};
-use haul_base::job::summary::Summary;
+use haul_base::copy::event::{StreamFigures, TransportPath};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{CacheUse, CopySpec, is_null, names_null};
+use haul_base::copy::summary::Summary;
 use serde::Serialize;
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
@@ -125,7 +125,7 @@ pub fn columns() -> Vec<&'static str> {
 }
 
 impl Figures {
-    /// The figures of a job's summary, its time series and ICMP echoes.
+    /// The figures of a copy's summary, its time series and ICMP echoes.
     pub fn of(summary: &Summary, series: &Series, echoes: RoundTrips) -> Self {
         let real = summary.times.elapsed;
         let data = real.saturating_sub(series.first_stream_time().unwrap_or_default());
@@ -254,13 +254,13 @@ fn one_line(text: &str) -> String {
 }
 
 /// Reasons for figures better than the hardware: caches, and skipped work.
-pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun]) -> Vec<String> {
+pub fn flattery(copy: &CopySpec, transport: Option<&TransportPath>, runs: &[SweepRun]) -> Vec<String> {
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
-    let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
-    let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_base::job::spec::NULL_TARGET;
+    let reads = copy.sources.iter().any(|source| !names_null(source.path.as_os_str()));
+    let writes = !is_null(&copy.target.path) && copy.target.path.as_os_str() != haul_base::copy::spec::NULL_TARGET;
     let mut warnings = Vec::new();
-    let is_cold = job.options.storage.source.cache == CacheUse::Cold;
+    let is_cold = copy.options.storage.source.cache == CacheUse::Cold;
     if reads && !is_cold && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
         warnings
             .push("the source came through the page cache, after the first run possibly from memory (--cache cold)");
@@ -278,8 +278,8 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
         warnings.push("the data was compressed: rates depend on it (see -c off)");
     }
     if matches!(transport, Some(TransportPath::Tcp { .. }))
-        && job.target.host == Host::Local
-        && job.sources.iter().all(|source| source.host == Host::Local)
+        && copy.target.host == Host::Local
+        && copy.sources.iter().all(|source| source.host == Host::Local)
     {
         warnings.push("both ends are on this machine: no network, and shared CPUs");
     }
@@ -288,8 +288,8 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
 
 #[cfg(test)]
 pub mod tests {
-    use haul_base::job::location::Location;
-    use haul_base::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::copy::location::Location;
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess};
 
     use super::*;
 
@@ -351,11 +351,11 @@ pub mod tests {
 
     #[test]
     fn caches_that_inflate_rates_are_named() {
-        let job = |source: &str, target: &str| Job {
+        let copy = |source: &str, target: &str| CopySpec {
             list: None,
             sources: vec![Location { host: Host::Local, path: source.into() }],
             target: Location { host: Host::Remote { user: None, name: "db1".into() }, path: target.into() },
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access: RemoteAccess::default(),
         };
         let run_with = |direct: f64, durable: f64| {
@@ -370,7 +370,7 @@ pub mod tests {
             [run]
         };
         let warnings = |source, target, direct, durable| {
-            flattery(&job(source, target), None, &run_with(direct, durable)).join("\n")
+            flattery(&copy(source, target), None, &run_with(direct, durable)).join("\n")
         };
         assert_eq!(warnings("/data", "/archive", 1e9, 1.0), "");
         assert!(warnings("/data", "/archive", 0.0, 1.0).contains("page cache"));

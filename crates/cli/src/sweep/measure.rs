@@ -3,10 +3,10 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use haul_base::job::event::{Event, Observer, TransportPath};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{Job, NULL_TARGET, WorkerProgram, is_null};
+use haul_base::copy::event::{Event, Observer, TransportPath};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{CopySpec, NULL_TARGET, WorkerProgram, is_null};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
@@ -39,14 +39,14 @@ pub struct MeasuredRun {
 
 impl SweepBench<'_> {
     /// Removes the remains of a killed call.
-    pub fn clear(&self, job: &Job, number: u64) -> anyhow::Result<()> {
-        placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
+    pub fn clear(&self, copy: &CopySpec, number: u64) -> anyhow::Result<()> {
+        placed(copy, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&copy.access))
     }
 
     /// Makes a run. `number` is that of the sweep; `address` is the other host's, if known from an earlier run.
     pub fn measure(
         &self,
-        (round, setting, job): (u32, &SweepSetting, &Job),
+        (round, setting, copy): (u32, &SweepSetting, &CopySpec),
         address: Option<IpAddr>,
         number: u64,
         cancel: &Cancel,
@@ -56,20 +56,20 @@ impl SweepBench<'_> {
             let run = SweepRun { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
             MeasuredRun { run: Some(run), transport: None, leftover: None }
         };
-        let Some((job, scratch)) = placed(job, number) else {
-            let target = escape(job.target.path.as_os_str().as_encoded_bytes());
+        let Some((copy, scratch)) = placed(copy, number) else {
+            let target = escape(copy.target.path.as_os_str().as_encoded_bytes());
             return not_run(format!("{target}: not a path for a sweep"));
         };
-        if let Some(Err(error)) = scratch.as_ref().map(|scratch| scratch.create(&job.access)) {
+        if let Some(Err(error)) = scratch.as_ref().map(|scratch| scratch.create(&copy.access)) {
             return not_run(format!("{error:#}"));
         }
-        let idle = address.or_else(|| host_address(&job)).and_then(idle);
+        let idle = address.or_else(|| host_address(&copy)).and_then(idle);
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), echoes: None, failure: None };
         let outcome = self.watch.during(|| {
-            haul_control::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
+            haul_control::controller::run(copy.clone(), self.program.clone(), cancel, self.steering, &mut witness)
         });
         let echoes = RoundTrips { idle, loaded: witness.echoes.and_then(Echoes::finish) };
-        let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|error| format!("{error:#}"));
+        let leftover = scratch.and_then(|scratch| scratch.remove(&copy.access).err()).map(|error| format!("{error:#}"));
         witness.series.end();
         let transport = outcome.as_ref().ok().map(|summary| summary.connection.transport.clone());
         let limited_by =
@@ -87,9 +87,9 @@ impl SweepBench<'_> {
 }
 
 /// The address of the other host, by its name; `None` for a name known only to ssh, or if there is no other host.
-fn host_address(job: &Job) -> Option<IpAddr> {
+fn host_address(copy: &CopySpec) -> Option<IpAddr> {
     let (Host::Remote { name, .. } | Host::Served { name, .. }) =
-        [job.source_host(), &job.target.host].into_iter().find(|host| **host != Host::Local)?
+        [copy.source_host(), &copy.target.host].into_iter().find(|host| **host != Host::Local)?
     else {
         return None;
     };
@@ -101,15 +101,15 @@ pub fn is_nowhere(target: &Location) -> bool {
     is_null(&target.path) || target.path.as_os_str() == NULL_TARGET
 }
 
-/// The job with its own scratch directory as the target, unless the target is null. `None` if impossible.
-fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
-    if is_nowhere(&job.target) {
-        return Some((job.clone(), None));
+/// The copy with its own scratch directory as the target, unless the target is null. `None` if impossible.
+fn placed(copy: &CopySpec, number: u64) -> Option<(CopySpec, Option<ScratchSpace>)> {
+    if is_nowhere(&copy.target) {
+        return Some((copy.clone(), None));
     }
-    let scratch = ScratchSpace::below(&job.target, number)?;
-    let mut job = Job { target: scratch.data(), ..job.clone() };
-    job.options.target.directory.create = true;
-    Some((job, Some(scratch)))
+    let scratch = ScratchSpace::below(&copy.target, number)?;
+    let mut copy = CopySpec { target: scratch.data(), ..copy.clone() };
+    copy.options.target.directory.create = true;
+    Some((copy, Some(scratch)))
 }
 
 /// Observes a run.
@@ -135,32 +135,34 @@ impl Observer for Witness {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess};
 
     use super::*;
 
-    fn job(target: &str) -> Job {
+    fn copy(target: &str) -> CopySpec {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };
-        Job {
+        CopySpec {
             sources: vec![here("a")],
             list: None,
             target: here(target),
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access: RemoteAccess::default(),
         }
     }
 
     #[test]
     fn written_files_go_into_a_separate_directory() {
-        let (placed_job, scratch) = placed(&job("/archive"), 7).unwrap();
-        assert_eq!(placed_job.target.path.to_str(), Some("/archive/haul-sweep-794bb29cbcd99681/data"));
-        assert!(placed_job.options.target.directory.create && scratch.is_some());
+        let (placed_copy, scratch) = placed(&copy("/archive"), 7).unwrap();
+        assert_eq!(placed_copy.target.path.to_str(), Some("/archive/haul-sweep-794bb29cbcd99681/data"));
+        assert!(placed_copy.options.target.directory.create && scratch.is_some());
         for nowhere in ["null:", "/dev/null"] {
-            let (job, scratch) = placed(&job(nowhere), 7).unwrap();
+            let (copy, scratch) = placed(&copy(nowhere), 7).unwrap();
             assert!(
-                scratch.is_none() && job.target.path.to_str() == Some(nowhere) && !job.options.target.directory.create
+                scratch.is_none()
+                    && copy.target.path.to_str() == Some(nowhere)
+                    && !copy.options.target.directory.create
             );
         }
-        assert!(placed(&job("a\nb"), 7).is_none());
+        assert!(placed(&copy("a\nb"), 7).is_none());
     }
 }

@@ -15,8 +15,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haul_base::job::event::TransportPath;
-use haul_base::job::spec::Job;
+use haul_base::copy::event::TransportPath;
+use haul_base::copy::spec::CopySpec;
 use haul_base::sys::cancel::Cancel;
 
 use self::figures::{SweepRun, flattery};
@@ -36,8 +36,8 @@ const FAILURES_MAX: usize = 3;
 
 /// A planned sweep.
 pub struct Sweep {
-    /// All runs, each a job: by round and setting.
-    pub runs: Vec<(u32, SweepSetting, Job)>,
+    /// All runs, each a copy: by round and setting.
+    pub runs: Vec<(u32, SweepSetting, CopySpec)>,
     /// Header of its journal.
     pub header: Header,
     /// `--out`: the name of the files, without extensions.
@@ -109,7 +109,7 @@ impl RunningSweep<'_> {
         let mut failures_in_a_row = 0;
         let mut pause = Duration::ZERO;
         let mut is_clear = !self.journal.is_resumed();
-        for (number, (round, setting, job)) in self.sweep.runs.iter().enumerate() {
+        for (number, (round, setting, copy)) in self.sweep.runs.iter().enumerate() {
             if self.journal.has(*round, setting) {
                 continue;
             }
@@ -117,12 +117,12 @@ impl RunningSweep<'_> {
                 return Ok(SweepEnd::Stopped);
             }
             if !std::mem::replace(&mut is_clear, true) {
-                self.bench.clear(job, self.journal.number())?;
+                self.bench.clear(copy, self.journal.number())?;
             }
             let begun = Instant::now();
             let target = setting.word(&flags::sweep::TARGET).unwrap_or_default();
             let address = self.addresses.get(target).copied();
-            let measured = self.bench.measure((*round, setting, job), address, self.journal.number(), cancel);
+            let measured = self.bench.measure((*round, setting, copy), address, self.journal.number(), cancel);
             if let Some(address) = measured.transport.as_ref().and_then(other_end) {
                 self.addresses.insert(target, address);
             }
@@ -150,7 +150,7 @@ impl RunningSweep<'_> {
 
     fn warnings(&self, groups: &[Group<'_>]) -> Vec<String> {
         let flattery =
-            self.sweep.runs.first().map(|(_, _, job)| flattery(job, self.transport.as_ref(), self.journal.runs()));
+            self.sweep.runs.first().map(|(_, _, copy)| flattery(copy, self.transport.as_ref(), self.journal.runs()));
         summary::warnings(groups, &flattery.unwrap_or_default())
     }
 

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::RemoteAccess;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::RemoteAccess;
 use haul_base::sys::child::spawn_with;
 use haul_control::launch;
 use haul_engine::fs::{MARKER, MadeDirectory};

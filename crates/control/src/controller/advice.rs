@@ -1,11 +1,11 @@
 //! Recommendations in words: the remedies that `diagnose` finds, with the commands for them.
 
-use haul_base::job::event::{NetworkPath, TransportPath};
-use haul_base::job::spec::{Cipher, Fsync, Job, Verify};
-use haul_base::job::summary::{CompressionResult, Recommendation};
+use haul_base::copy::event::{NetworkPath, TransportPath};
+use haul_base::copy::spec::{Cipher, CopySpec, Fsync, Verify};
+use haul_base::copy::summary::{CompressionResult, Recommendation};
 use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::diagnose::advice::{Advice, AdviceEnd, AdviceTerms, advise};
-use haul_proto::diagnose::{JobMeasurements, Verdict};
+use haul_proto::diagnose::{CopyMeasurements, Verdict};
 use haul_proto::wire::counters::FinalReport;
 
 use super::worker_role::WorkerRole;
@@ -13,26 +13,26 @@ use super::workers::Workers;
 
 /// Returns recommendations in words. `source` is the source's final report, and `way` its transport path.
 pub fn advice(
-    job: &Job,
+    copy: &CopySpec,
     workers: &Workers,
     verdict: &Verdict,
-    case: &JobMeasurements,
+    case: &CopyMeasurements,
     source: &FinalReport,
     transport: &TransportPath,
 ) -> Vec<Recommendation> {
-    let terms = terms(job, workers, source, transport);
+    let terms = terms(copy, workers, source, transport);
     let say = |advice: &Advice| AdviceEvents { workers, transport }.say(*advice);
     advise(verdict, case, &terms).iter().map(say).collect()
 }
 
-fn terms(job: &Job, workers: &Workers, source: &FinalReport, transport: &TransportPath) -> AdviceTerms {
-    let options = &job.options;
+fn terms(copy: &CopySpec, workers: &Workers, source: &FinalReport, transport: &TransportPath) -> AdviceTerms {
+    let options = &copy.options;
     let has_aes = [WorkerRole::Source, WorkerRole::Target].iter().all(|role| workers.hello(*role).aes);
     let ratio = source.compression.map(|method| CompressionResult::new(method, &source.counters).ratio);
     AdviceTerms {
         streams: options.streams.count,
-        compression: job.compression(),
-        sends_zeros: job.sends_zeros(),
+        compression: copy.compression(),
+        sends_zeros: copy.sends_zeros(),
         ratio: ratio.unwrap_or(1.0),
         slow_cipher: has_aes && options.streams.cipher == Cipher::ChaCha20Poly1305 && !workers.is_one(),
         own_windows: options.streams.socket.window_bytes.is_some(),

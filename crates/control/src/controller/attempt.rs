@@ -1,34 +1,34 @@
-//! One attempt at a job: starts the workers, and hands them to the transfer.
+//! One attempt at a copy: starts the workers, and hands them to the transfer.
 
 use std::time::Instant;
 
-use haul_base::job::event::Observer;
-use haul_base::job::spec::{Job, WorkerProgram};
+use haul_base::copy::event::Observer;
+use haul_base::copy::spec::{CopySpec, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 
-use super::attempt_result::{EarlierAttempts, JobAttempt, interrupted_first};
+use super::attempt_result::{CopyAttempt, EarlierAttempts, interrupted_first};
 use super::control_requests::ControlRequests;
 use super::settings::session_settings;
 use super::transfer::TransferController;
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
 
-/// Runs one attempt of a job.
+/// Runs one attempt of a copy.
 pub fn attempt(
-    job: &Job,
+    copy: &CopySpec,
     program: &WorkerProgram,
     cancel: &Cancel,
     control_requests: &mut ControlRequests,
     observer: &mut dyn Observer,
     earlier: EarlierAttempts,
-) -> JobAttempt {
+) -> CopyAttempt {
     let begun = Instant::now();
-    let failed = |error| JobAttempt::failed(interrupted_first(error, cancel), &earlier);
-    let mut workers = match Workers::start(job, program, cancel, observer) {
+    let failed = |error| CopyAttempt::failed(interrupted_first(error, cancel), &earlier);
+    let mut workers = match Workers::start(copy, program, cancel, observer) {
         Ok(workers) => workers,
         Err(error) => return failed(error),
     };
-    let settings = match session_settings(job, earlier.job_id, &workers) {
+    let settings = match session_settings(copy, earlier.copy_id, &workers) {
         Ok(settings) => settings,
         Err(error) => {
             workers.cancel();
@@ -36,5 +36,5 @@ pub fn attempt(
         }
     };
     control_requests.limit.allow(WorkerRole::BOTH.map(|role| workers.hello(role).rate_bytes_per_s));
-    TransferController::new(job, settings, workers, cancel, observer, control_requests, earlier).run(begun)
+    TransferController::new(copy, settings, workers, cancel, observer, control_requests, earlier).run(begun)
 }

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use haul_base::job::error::{Error, Outcome};
-use haul_base::job::summary::Summary;
+use haul_base::copy::error::{Error, Outcome};
+use haul_base::copy::summary::Summary;
 use haul_base::sys::cancel::Cancel;
-use haul_proto::ids::JobId;
+use haul_proto::ids::CopyId;
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::Counters;
 
 use super::notices::NoticeCounts;
-use super::settings::new_job_id;
+use super::settings::new_copy_id;
 
 /// Outcome of one attempt.
-pub struct JobAttempt {
+pub struct CopyAttempt {
     pub outcome: Outcome,
     /// What it had done before it failed.
     pub stopped: Option<Summary>,
@@ -29,7 +29,7 @@ pub struct JobAttempt {
     pub notices: NoticeCounts,
 }
 
-impl JobAttempt {
+impl CopyAttempt {
     /// Returns the result of an attempt that failed to start.
     pub fn failed(error: Error, earlier: &EarlierAttempts) -> Self {
         let (ends, sync) = ([Counters::default(); 2], SyncCounters::default());
@@ -45,11 +45,11 @@ impl JobAttempt {
     }
 }
 
-/// Results of a job's earlier attempts.
+/// Results of a copy's earlier attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct EarlierAttempts {
     /// The id that all attempts have.
-    pub job_id: JobId,
+    pub copy_id: CopyId,
     /// Whether an attempt had started before it broke.
     pub was_under_way: bool,
     /// Whether an attempt started the new directory of the only source argument.
@@ -61,10 +61,10 @@ pub struct EarlierAttempts {
 }
 
 impl EarlierAttempts {
-    /// Of a job that begins.
+    /// Of a copy that begins.
     pub fn none() -> Result<Self, Error> {
-        let (job_id, notices) = (new_job_id()?, NoticeCounts::default());
-        Ok(Self { job_id, was_under_way: false, own_tree: false, wrong_deltas: 0, notices })
+        let (copy_id, notices) = (new_copy_id()?, NoticeCounts::default());
+        Ok(Self { copy_id, was_under_way: false, own_tree: false, wrong_deltas: 0, notices })
     }
 }
 

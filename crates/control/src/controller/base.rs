@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-use haul_base::job::error::Error;
-use haul_base::job::location::Location;
-use haul_base::job::spec::Job;
+use haul_base::copy::error::Error;
+use haul_base::copy::location::Location;
+use haul_base::copy::spec::CopySpec;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::request::TargetOperand;
 
@@ -16,16 +16,16 @@ pub fn full_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
     match base {
         // `join` would drop the trailing `.` that selects a directory's contents.
         Some(base) if source.path.is_relative() => {
-            haul_base::job::display_path::below(base.as_os_str().as_bytes(), bytes(source))
+            haul_base::copy::display_path::below(base.as_os_str().as_bytes(), bytes(source))
         }
         _ => bytes(source).to_vec(),
     }
 }
 
 /// Returns, for each source, its parent directories below the target; empty without a base.
-pub fn parents_of_sources(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
-    match &job.options.source.base {
-        Some(_) => job.sources.iter().map(source_parents).collect(),
+pub fn parents_of_sources(copy: &CopySpec) -> Result<Vec<Vec<Name>>, Error> {
+    match &copy.options.source.base {
+        Some(_) => copy.sources.iter().map(source_parents).collect(),
         None => Ok(Vec::new()),
     }
 }
@@ -40,7 +40,7 @@ pub fn source_parents(source: &Location) -> Result<Vec<Name>, Error> {
         let shown = escape(path);
         Error::Usage(format!("{shown} leads out of the base (-d)\nwrite the path without .."))
     };
-    let own_name = haul_base::job::display_path::own_name(&source.path).is_some();
+    let own_name = haul_base::copy::display_path::own_name(&source.path).is_some();
     let components = Path::new(&source.path).components();
     let mut names = Vec::new();
     for component in components.filter(|component| *component != Component::CurDir) {
@@ -73,16 +73,16 @@ fn bytes(source: &Location) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::location::Host;
-    use haul_base::job::spec::{JobOptions, RemoteAccess, SourceOptions};
+    use haul_base::copy::location::Host;
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess, SourceOptions};
 
     use super::*;
 
-    fn job(base: Option<&str>, sources: &[&str]) -> Job {
+    fn copy(base: Option<&str>, sources: &[&str]) -> CopySpec {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };
         let source = SourceOptions { base: base.map(Into::into), ..SourceOptions::default() };
-        let options = JobOptions { source, ..JobOptions::default() };
-        Job {
+        let options = CopyOptions { source, ..CopyOptions::default() };
+        CopySpec {
             sources: sources.iter().map(|path| at(path)).collect(),
             list: None,
             target: at("t"),
@@ -93,7 +93,7 @@ mod tests {
 
     fn parents(base: Option<&str>, sources: &[&str]) -> Vec<String> {
         let shown = |names: &Vec<Name>| names.iter().map(Name::to_string).collect::<Vec<_>>().join("/");
-        parents_of_sources(&job(base, sources)).unwrap().iter().map(shown).collect()
+        parents_of_sources(&copy(base, sources)).unwrap().iter().map(shown).collect()
     }
 
     #[test]
@@ -101,9 +101,9 @@ mod tests {
         let sources = ["a", "a/b/c", "./a//b/", "a/b/.", "/x/y", "."];
         assert_eq!(parents(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
         assert!(parents(None, &sources).is_empty());
-        let job = job(Some("/base"), &sources);
+        let copy = copy(Some("/base"), &sources);
         let paths: Vec<_> =
-            job.sources.iter().map(|source| full_path(job.options.source.base.as_deref(), source)).collect();
+            copy.sources.iter().map(|source| full_path(copy.options.source.base.as_deref(), source)).collect();
         let expected = ["/base/a", "/base/a/b/c", "/base/./a//b/", "/base/a/b/.", "/x/y", "/base/."];
         assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn paths_cannot_leave_the_base() {
         for source in ["../x", "a/../b", "..", "a/.."] {
-            assert!(matches!(parents_of_sources(&job(Some("/base"), &[source])), Err(Error::Usage(_))), "{source}");
+            assert!(matches!(parents_of_sources(&copy(Some("/base"), &[source])), Err(Error::Usage(_))), "{source}");
         }
     }
 

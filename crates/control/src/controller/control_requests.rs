@@ -1,13 +1,13 @@
-//! The caller's requests to a running job across all attempts, and the state already sent to the current source.
+//! The caller's requests to a running copy across all attempts, and the state already sent to the current source.
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_proto::wire::request::ControllerMessage;
 
 use crate::controller::rate_limit::RateLimit;
 
-/// Requests to a running job.
+/// Requests to a running copy.
 pub struct ControlRequests {
     /// The rate limit.
     pub limit: RateLimit,
@@ -46,7 +46,7 @@ impl ControlRequest {
 }
 
 impl ControlRequests {
-    /// Creates the requests of a new job.
+    /// Creates the requests of a new copy.
     pub fn new(rate_bytes_per_s: Option<u64>, steering: &RuntimeControl) -> Self {
         Self {
             limit: RateLimit::new(rate_bytes_per_s, steering.rate()),

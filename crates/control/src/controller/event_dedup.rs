@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-use haul_base::job::event::{Event, Observer};
+use haul_base::copy::event::{Event, Observer};
 use haul_proto::wire::report::{FileReport, ItemReport, SkipReport};
 
-/// Most remembered events, at 8 bytes each. A job with more files may report some twice.
+/// Most remembered events, at 8 bytes each. A copy with more files may report some twice.
 const REMEMBERED_MAX: usize = 1 << 20;
 
 /// Forwards to an observer the events that no earlier attempt reported.

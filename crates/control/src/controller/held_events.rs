@@ -1,7 +1,7 @@
 //! Events held until the transport path is known, so that they appear after it. Workers cause them, so their number and
 //! bytes are bounded; any excess is forwarded at once.
 
-use haul_base::job::event::{Event, Observer};
+use haul_base::copy::event::{Event, Observer};
 
 /// Most held events.
 const EVENTS_MAX: usize = 4096;

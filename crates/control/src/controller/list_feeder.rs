@@ -1,4 +1,4 @@
-//! Sends the entries of a list to both ends in batches while the job runs. The target first gets the destination of
+//! Sends the entries of a list to both ends in batches while the copy runs. The target first gets the destination of
 //! each source, then the source gets its path. So only the controller chooses names at the target.
 //!
 //! The thread that reads the list waits for the list, for the control channels, and for the target's ListAck of earlier
@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use haul_base::control_channel::LinkWriter;
-use haul_base::job::display_path::own_name;
-use haul_base::job::error::Error;
-use haul_base::job::location::Location;
-use haul_base::job::spec::{ListLine, ListReader, SourceList};
+use haul_base::copy::display_path::own_name;
+use haul_base::copy::error::Error;
+use haul_base::copy::location::Location;
+use haul_base::copy::spec::{ListLine, ListReader, SourceList};
 use haul_base::sys::sync::lock;
 use haul_proto::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
 use haul_proto::path::{Name, NameError};
@@ -29,7 +29,7 @@ use super::worker_start::no_thread;
 use super::workers::{WorkerOutput, Workers};
 use crate::controller::duplicate_targets::DuplicateTargets;
 
-/// How often a thread that waits for a list checks whether the job is over.
+/// How often a thread that waits for a list checks whether the copy is over.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Path bytes that make a batch full; one more path with its metadata still fits.
 const FULL: usize = LISTED_BATCH_BYTES / 2;
@@ -90,7 +90,7 @@ impl Drop for ListFeed {
 }
 
 impl BatchWindow {
-    /// Waits for room for one more batch; `None` when the job is over.
+    /// Waits for room for one more batch; `None` when the copy is over.
     fn enter(&self) -> Option<()> {
         let mut state = lock(&self.state);
         while state.ahead >= LISTED_BATCHES_AHEAD && !state.stopped {
@@ -105,7 +105,7 @@ impl BatchWindow {
     }
 }
 
-/// Why a line of a list names no source of this job.
+/// Why a line of a list names no source of this copy.
 #[derive(Debug, thiserror::Error)]
 enum ListedSourceError {
     /// An absolute path has no place below the base.
@@ -141,7 +141,7 @@ struct ListFeeder {
     next: u32,
 }
 
-/// Methods return `None` when the job is over; the reader of a worker's messages reports a lost worker.
+/// Methods return `None` when the copy is over; the reader of a worker's messages reports a lost worker.
 impl ListFeeder {
     fn feed(mut self) -> Option<()> {
         loop {

@@ -1,27 +1,27 @@
-//! Workers that measure, each at one end of a job. They stay until all measurements are done, since their temporary
+//! Workers that measure, each at one end of a copy. They stay until all measurements are done, since their temporary
 //! files are removed with them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_base::job::error::Error;
-use haul_base::job::event::Observer;
-use haul_base::job::spec::{Job, WorkerProgram, names_null};
+use haul_base::copy::error::Error;
+use haul_base::copy::event::Observer;
+use haul_base::copy::spec::{CopySpec, WorkerProgram, names_null};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 
-use super::job_check::check_job;
+use super::copy_check::check_copy;
 use super::settings::{suite, workers_silence_ms};
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
 use crate::controller::report_checker::ReportChecker;
 
-/// Measuring workers at both ends of a job that is not run.
+/// Measuring workers at both ends of a copy that is not run.
 pub struct Benches<'a> {
-    job: &'a Job,
+    copy: &'a CopySpec,
     workers: Workers,
     cancel: &'a Cancel,
 }
@@ -40,20 +40,21 @@ pub struct EndMeasurement {
 }
 
 impl<'a> Benches<'a> {
-    /// Starts the workers that the job would start.
+    /// Starts the workers that the copy would start.
     pub fn start(
-        job: &'a Job,
+        copy: &'a CopySpec,
         program: &WorkerProgram,
         cancel: &'a Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        check_job(job)?;
-        Ok(Self { job, workers: Workers::start(job, program, cancel, observer)?, cancel })
+        check_copy(copy)?;
+        Ok(Self { copy, workers: Workers::start(copy, program, cancel, observer)?, cancel })
     }
 
     /// Measures source and target in turn, since both may be on one machine; a single worker is measured once.
     pub fn measure(&mut self, compute: Duration) -> Result<[EndMeasurement; 2], Error> {
-        let (path, source) = (self.job.target.path.clone(), self.job.sources.first().map(|source| source.path.clone()));
+        let (path, source) =
+            (self.copy.target.path.clone(), self.copy.sources.first().map(|source| source.path.clone()));
         let source = source.filter(|path| !names_null(path.as_os_str()));
         if self.workers.is_one() {
             let both = self.measure_one(WorkerRole::Source, Some(&path), source.as_deref(), compute)?;
@@ -75,12 +76,12 @@ impl<'a> Benches<'a> {
             path: bytes(path),
             cold: bytes(cold),
             compute_ms: u32::try_from(compute.as_millis()).unwrap_or(u32::MAX),
-            suite: suite(self.job.options.streams.cipher, &self.workers),
-            silence_ms: workers_silence_ms(self.job.access.silence),
+            suite: suite(self.copy.options.streams.cipher, &self.workers),
+            silence_ms: workers_silence_ms(self.copy.access.silence),
         };
         self.workers.send(role, &ControllerMessage::Measure(request))?;
         let (from, message) = self.workers.receive(self.cancel, None, false)?;
-        let mut reports = ReportChecker::of_measurements(self.job, self.workers.is_one());
+        let mut reports = ReportChecker::of_measurements(self.copy, self.workers.is_one());
         reports.admit_report(from, &message, || self.workers.label(from))?;
         match (from, message) {
             (from, WorkerMessage::Measured(measured)) if from == role => {

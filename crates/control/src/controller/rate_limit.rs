@@ -1,16 +1,16 @@
-//! The controller's view of a running job's rate limit and its current rate.
+//! The controller's view of a running copy's rate limit and its current rate.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use haul_base::job::rate::RateHandle;
+use haul_base::copy::rate::RateHandle;
 
-/// Window of the current rate; a shorter job uses its whole time.
+/// Window of the current rate; a shorter copy uses its whole time.
 const PRESENT: Duration = Duration::from_secs(2);
 /// Minimum interval between samples, however often workers report, to keep the samples few.
 const BETWEEN_FIGURES: Duration = Duration::from_millis(50);
 
-/// A job's limit.
+/// A copy's limit.
 pub struct RateLimit {
     bytes_per_s: Option<u64>,
     /// Limit of the ends, regardless of the caller's limit.
@@ -21,7 +21,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Creates the limit of a new job.
+    /// Creates the limit of a new copy.
     pub fn new(bytes_per_s: Option<u64>, handle: &RateHandle) -> Self {
         Self { bytes_per_s, allowed: None, handle: handle.clone(), figures: VecDeque::new() }
     }

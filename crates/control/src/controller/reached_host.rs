@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use haul_base::job::location::Host;
+use haul_base::copy::location::Host;
 use haul_proto::path_candidates::may_lead_elsewhere;
 
 /// Known addresses of a reached host.

@@ -1,11 +1,11 @@
-//! Checks workers' reports against their Requests: the sender, the phase, and the paths. An invalid report ends the job
+//! Checks workers' reports against their Requests: the sender, the phase, and the paths. An invalid report ends the copy
 //! without a retry.
 
 use std::net::SocketAddr;
 
-use haul_base::job::error::Error;
-use haul_base::job::location::Host;
-use haul_base::job::spec::{Job, JobOptions};
+use haul_base::copy::error::Error;
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{CopyOptions, CopySpec};
 use haul_proto::delta::options::DeltaMode;
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
@@ -52,15 +52,15 @@ enum ReportRuleError {
     /// More failures than entries can have.
     #[error(" after {0} failures, more than the entries that it was offered can have")]
     Failures(u64),
-    /// A path outside the scope of the job.
-    #[error(" for a path outside the job")]
+    /// A path outside the scope of the copy.
+    #[error(" for a path outside the copy")]
     Path,
     /// An invalid socket address.
     #[error(" with an invalid address")]
     Address,
 }
 
-/// Checks the reports of a job's workers.
+/// Checks the reports of a copy's workers.
 pub struct ReportChecker {
     is_one: bool,
     requests: RequestedReports,
@@ -131,8 +131,8 @@ struct RequestedReports {
 }
 
 impl RequestedReports {
-    fn of(job: &Job) -> Self {
-        let options: &JobOptions = &job.options;
+    fn of(copy: &CopySpec) -> Self {
+        let options: &CopyOptions = &copy.options;
         let (delta, sync) = (options.target.delta, &options.target.sync);
         Self {
             files: options.reports.files,
@@ -141,7 +141,7 @@ impl RequestedReports {
             compares: options.compare,
             resumes: options.target.partial.resume,
             deltas: delta.delta != DeltaMode::Off || delta.in_place || sync.detect_renames,
-            lists: job.list.is_some(),
+            lists: copy.list.is_some(),
             measures: false,
             backups: !sync.backup_dir.is_empty(),
             links: !sync.link_dests.is_empty(),
@@ -149,7 +149,7 @@ impl RequestedReports {
         }
     }
 
-    /// Whether figures that are not zero are about what the job does.
+    /// Whether figures that are not zero are about what the copy does.
     fn ask_for_figures(&self, message: &WorkerMessage) -> bool {
         let counters = match message {
             WorkerMessage::Counters(counters) => counters,
@@ -184,8 +184,8 @@ impl RequestedReports {
 
 impl ReportChecker {
     /// Creates a checker of workers after their Hello.
-    pub fn new(job: &Job, is_one: bool) -> Self {
-        let sync = &job.options.target.sync;
+    pub fn new(copy: &CopySpec, is_one: bool) -> Self {
+        let sync = &copy.options.target.sync;
         let state = || WorkerState {
             phase: WorkerPhase::Preparing,
             answers_due: 0,
@@ -195,19 +195,19 @@ impl ReportChecker {
         };
         Self {
             is_one,
-            requests: RequestedReports::of(job),
-            scope: ReportScope::new(job),
+            requests: RequestedReports::of(copy),
+            scope: ReportScope::new(copy),
             workers: [state(), state()],
             may_be_new: false,
-            ports: ports(job),
+            ports: ports(copy),
             failures_max: None,
-            has_extraneous: job.options.compare || sync.deletes() || sync.replaces_trees,
+            has_extraneous: copy.options.compare || sync.deletes() || sync.replaces_trees,
         }
     }
 
     /// Creates a checker of workers that measure.
-    pub fn of_measurements(job: &Job, is_one: bool) -> Self {
-        let reports = Self::new(job, is_one);
+    pub fn of_measurements(copy: &CopySpec, is_one: bool) -> Self {
+        let reports = Self::new(copy, is_one);
         Self { requests: RequestedReports { measures: true, ..reports.requests }, ..reports }
     }
 
@@ -397,10 +397,10 @@ const STREAMS_EVERYWHERE: u64 = STREAMS_MAX as u64 * LINKS_MAX as u64;
 
 /// Returns the ports allowed for data: those of the user or of the server's operator, else unprivileged ports. A
 /// listener on a lower port is no worker.
-fn ports(job: &Job) -> (u16, u16) {
+fn ports(copy: &CopySpec) -> (u16, u16) {
     let is_served = |host: &Host| matches!(host, Host::Served { .. });
-    let chosen = super::settings::ports(&job.options.streams.network);
-    chosen.unwrap_or(match [job.source_host(), &job.target.host].into_iter().any(is_served) {
+    let chosen = super::settings::ports(&copy.options.streams.network);
+    chosen.unwrap_or(match [copy.source_host(), &copy.target.host].into_iter().any(is_served) {
         true => (1, u16::MAX),
         false => (UNPRIVILEGED_PORT, u16::MAX),
     })

@@ -1,5 +1,5 @@
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{
     ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions, TargetOptions,
 };
 use haul_proto::checksum::ChecksumAlgorithm;
@@ -10,14 +10,14 @@ use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 
 use super::*;
 
-fn job(options: JobOptions) -> Job {
+fn copy(options: CopyOptions) -> CopySpec {
     let at = |path: &str| Location { host: Host::Local, path: path.into() };
-    Job { sources: vec![at("tree")], list: None, target: at("/t"), options, access: RemoteAccess::default() }
+    CopySpec { sources: vec![at("tree")], list: None, target: at("/t"), options, access: RemoteAccess::default() }
 }
 
 /// Creates a checker of two workers that are ready.
-fn working(options: JobOptions) -> ReportChecker {
-    let mut reports = ReportChecker::new(&job(options), false);
+fn working(options: CopyOptions) -> ReportChecker {
+    let mut reports = ReportChecker::new(&copy(options), false);
     let operands = [TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 }];
     take(&mut reports, WorkerRole::Source, WorkerMessage::SourceReady { operands: Vec::new(), origin: [0; 32] })
         .unwrap();
@@ -40,8 +40,8 @@ fn finished() -> WorkerMessage {
     WorkerMessage::Finished(Box::default())
 }
 
-fn reporting() -> JobOptions {
-    JobOptions { reports: ReportOptions { files: true, ..ReportOptions::default() }, ..JobOptions::default() }
+fn reporting() -> CopyOptions {
+    CopyOptions { reports: ReportOptions { files: true, ..ReportOptions::default() }, ..CopyOptions::default() }
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_source_does_not_speak_for_the_target() {
 
 #[test]
 fn one_worker_speaks_for_both_ends() {
-    let mut reports = ReportChecker::new(&job(reporting()), true);
+    let mut reports = ReportChecker::new(&copy(reporting()), true);
     let ready = WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree: false };
     for message in [
         WorkerMessage::SourceReady { operands: Vec::new(), origin: [0; 32] },
@@ -75,9 +75,9 @@ fn one_worker_speaks_for_both_ends() {
 #[test]
 fn unrequested_reports_are_faults() {
     let confined = || WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
-    let mut reports = working(JobOptions {
-        target: TargetOptions { partial: PartialOptions::NONE, ..JobOptions::default().target },
-        ..JobOptions::default()
+    let mut reports = working(CopyOptions {
+        target: TargetOptions { partial: PartialOptions::NONE, ..CopyOptions::default().target },
+        ..CopyOptions::default()
     });
     let resumed =
         WorkerMessage::Resumed(ResumeReport { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false });
@@ -105,13 +105,13 @@ fn unrequested_reports_are_faults() {
 
 #[test]
 fn digests_have_the_requested_length_and_files() {
-    let against = haul_base::job::spec::ChecksumReference::Nothing;
+    let against = haul_base::copy::spec::ChecksumReference::Nothing;
     for (at_source, role, good, bad) in
         [(true, WorkerRole::Source, "tree/x", "/etc/passwd"), (false, WorkerRole::Target, "tree/x", "/etc/passwd")]
     {
         let asked = ChecksumOptions { algorithm: ChecksumAlgorithm::Md5, at_source, against: against.clone() };
         let integrity = IntegrityOptions { checksum: Some(asked), ..IntegrityOptions::default() };
-        let mut reports = working(JobOptions { integrity, ..JobOptions::default() });
+        let mut reports = working(CopyOptions { integrity, ..CopyOptions::default() });
         let checksum = |path: &str, len| WorkerMessage::Checksum { path: path.into(), digest: vec![0; len] };
         assert_eq!(take(&mut reports, role, checksum(good, 16)), Ok(true));
         assert!(take(&mut reports, role, checksum(good, 15)).unwrap_err().contains("length"));
@@ -133,7 +133,7 @@ fn reports_after_the_last_are_ignored_or_faults() {
 
 #[test]
 fn an_address_is_one() {
-    let mut reports = working(JobOptions::default());
+    let mut reports = working(CopyOptions::default());
     for (from, to, is_one) in [
         ("10.0.0.1:5", "[fe80::1%2]:6", true),
         ("", "", true),
@@ -150,7 +150,7 @@ fn an_address_is_one() {
 
 #[test]
 fn no_more_files_complete_than_were_found() {
-    let reports = working(JobOptions::default());
+    let reports = working(CopyOptions::default());
     let source = Counters { files_found: 3, ..Counters::default() };
     let target = |copied, skipped| Counters { files_copied: copied, files_skipped: skipped, ..Counters::default() };
     let check = |target| end(&reports, source, target).is_ok();
@@ -187,7 +187,7 @@ fn no_more_is_reported_than_is_counted() {
 }
 
 #[test]
-fn figures_about_what_the_job_does_not_do_are_faults() {
+fn figures_about_what_the_copy_does_not_do_are_faults() {
     let synced = |figures| (WorkerRole::Target, WorkerMessage::Synced(figures));
     let zero = SyncCounters::default();
     let counters = Counters { differences: 1, ..Counters::default() };
@@ -199,7 +199,7 @@ fn figures_about_what_the_job_does_not_do_are_faults() {
         (WorkerRole::Target, WorkerMessage::Finished(Box::new(FinalReport { counters, ..FinalReport::default() }))),
     ] {
         assert!(take(&mut working(reporting()), role, message.clone()).is_err(), "{message:?}");
-        let mut options = JobOptions { compare: true, ..reporting() };
+        let mut options = CopyOptions { compare: true, ..reporting() };
         options.target.sync.source_removes = true;
         options.target.sync.backup_dir = "old".into();
         options.target.sync.link_dests = vec!["before".into()];
@@ -238,7 +238,7 @@ fn data_is_accepted_on_ports_without_another_service() {
         (Some((443, 450)), 443, true),
         (Some((443, 450)), 5000, false),
     ] {
-        let mut options = JobOptions::default();
+        let mut options = CopyOptions::default();
         options.streams.network.ports = chosen;
         let mut reports = working(options);
         reports.expect_answer(WorkerRole::Target);

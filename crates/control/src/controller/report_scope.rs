@@ -5,16 +5,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Components, Path};
 
-use haul_base::job::display_path::{before_contents, below};
-use haul_base::job::location::Host;
-use haul_base::job::spec::Job;
+use haul_base::copy::display_path::{before_contents, below};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::CopySpec;
 use haul_proto::limits::PATH_MAX;
 use haul_proto::path::{MAX_NAME, Name};
 use haul_proto::wire::request::TargetOperand;
 
 use super::base::full_path;
 
-/// Paths that the ends of a job may name.
+/// Paths that the ends of a copy may name.
 pub struct ReportScope {
     /// Paths of the source arguments; `None` for a list or a server, which name sources differently.
     operands: Option<AllowedPaths>,
@@ -61,21 +61,21 @@ impl AllowedPaths {
 
 impl ReportScope {
     /// Creates the scope before the source has reported its arguments.
-    pub fn new(job: &Job) -> Self {
-        let base = job.options.source.base.as_deref();
+    pub fn new(copy: &CopySpec) -> Self {
+        let base = copy.options.source.base.as_deref();
         let is_served = |host: &Host| matches!(host, Host::Served { .. });
         let operands: AllowedPaths =
-            job.sources.iter().map(|source| full_path(base, source)).flat_map(with_contents).collect();
-        let target = job.target.path.as_os_str().as_bytes();
+            copy.sources.iter().map(|source| full_path(base, source)).flat_map(with_contents).collect();
+        let target = copy.target.path.as_os_str().as_bytes();
         Self {
-            operands: (job.list.is_none() && !is_served(job.source_host())).then_some(operands),
+            operands: (copy.list.is_none() && !is_served(copy.source_host())).then_some(operands),
             target: if target.is_empty() { b".".to_vec() } else { target.to_vec() },
-            is_target_elsewhere: is_served(&job.target.host),
+            is_target_elsewhere: is_served(&copy.target.host),
             landings: AllowedDestinations::Anywhere,
         }
     }
 
-    /// Sets the source's arguments, and the directories below the target for each. A job with a list has none.
+    /// Sets the source's arguments, and the directories below the target for each. A copy with a list has none.
     pub fn set_operands(&mut self, operands: &[TargetOperand], parents: &[Vec<Name>]) {
         let is_contents = |operand: &TargetOperand| operand.directory && operand.name.is_none();
         self.landings = match operands {
@@ -175,21 +175,21 @@ fn splits(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::location::Location;
-    use haul_base::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::copy::location::Location;
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess};
 
     use super::*;
 
     fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], parents: &[&str]) -> ReportScope {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };
-        let job = Job {
+        let copy = CopySpec {
             sources: sources.iter().map(|path| at(path)).collect(),
             list: None,
             target: at(target),
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access: RemoteAccess::default(),
         };
-        let mut scope = ReportScope::new(&job);
+        let mut scope = ReportScope::new(&copy);
         let name = |text: &str| Name::new(text.as_bytes()).ok();
         let operand = |(text, directory): &(&str, bool)| TargetOperand {
             name: name(text),

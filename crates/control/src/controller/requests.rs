@@ -1,11 +1,12 @@
-//! The Requests to both ends, from the job's options.
+//! The Requests to both ends, from the copy's options.
 
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::job::display_path::own_name;
-use haul_base::job::location::Location;
-use haul_base::job::spec::{
-    ChecksumOptions, ChecksumReference, DeltaOptions, Fsync, Job, JobOptions, JobRange, PipeEnd, SourceRange, Verify,
+use haul_base::copy::display_path::own_name;
+use haul_base::copy::location::Location;
+use haul_base::copy::spec::{
+    ChecksumOptions, ChecksumReference, CopyOptions, CopyRange, CopySpec, DeltaOptions, Fsync, PipeEnd, SourceRange,
+    Verify,
 };
 use haul_proto::limits::EXPECTED_CHUNK_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -37,13 +38,13 @@ pub struct SourceArguments {
 }
 
 /// Composes the Request to the source.
-pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u64) -> SourceRequest {
-    let options = &job.options;
+pub fn source_request(copy: &CopySpec, settings: SessionSettings, rate_bytes_per_s: u64) -> SourceRequest {
+    let options = &copy.options;
     let base = options.source.base.as_deref();
     SourceRequest {
         settings,
-        operands: job.sources.iter().map(|source| full_path(base, source)).collect(),
-        listed: job.list.is_some(),
+        operands: copy.sources.iter().map(|source| full_path(base, source)).collect(),
+        listed: copy.list.is_some(),
         base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
         recursive: options.source.recursive,
         links: links(options.source.symlinks, options.target.sync.into),
@@ -54,33 +55,33 @@ pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u6
         tell_left_out: options.compare || options.target.sync.replaces_trees,
         storage: options.storage.source,
         rate_bytes_per_s,
-        compression: job.compression(),
+        compression: copy.compression(),
         pipe: pipe(options.pipes.source.as_ref()),
         compare: options.compare,
         tell_digests: options.target.sync.equal == EqualityTest::Digest,
         tell_owners: options.metadata.owner_and_mode && options.metadata.owners != OwnerOptions::default(),
         remove_files: options.target.sync.source_removes,
         range: match options.range {
-            Some(JobRange::One(range)) => Some(range),
-            Some(JobRange::Finish(_)) | None => None,
+            Some(CopyRange::One(range)) => Some(range),
+            Some(CopyRange::Finish(_)) | None => None,
         },
     }
 }
 
 /// Composes the Request to the target.
 pub fn target_request(
-    job: &Job,
+    copy: &CopySpec,
     settings: SessionSettings,
     earlier: &EarlierAttempts,
     arguments: SourceArguments,
 ) -> TargetRequest {
-    let options = &job.options;
+    let options = &copy.options;
     let sync = sync_options(options, arguments.is_missing);
     TargetRequest {
         settings,
-        path: job.target.path.as_os_str().as_bytes().to_vec(),
+        path: copy.target.path.as_os_str().as_bytes().to_vec(),
         operands: arguments.operands,
-        listed: match (&job.list, options.source.recursive) {
+        listed: match (&copy.list, options.source.recursive) {
             (None, _) => ListedKinds::No,
             (Some(_), false) => ListedKinds::Files,
             (Some(_), true) => ListedKinds::Trees,
@@ -112,14 +113,14 @@ pub fn target_request(
         pipe: pipe(options.pipes.target.as_ref()),
         compare: options.compare.then(|| links(options.source.symlinks, false)),
         range: options.range.map(|range| match range {
-            JobRange::One(SourceRange { range, .. }) => TargetRange::One(range),
-            JobRange::Finish(len) => TargetRange::Finish(len),
+            CopyRange::One(SourceRange { range, .. }) => TargetRange::One(range),
+            CopyRange::Finish(len) => TargetRange::Finish(len),
         }),
     }
 }
 
-/// Files of an earlier attempt of this job are complete and not reported.
-fn overwrite(options: &JobOptions, earlier: &EarlierAttempts) -> OverwritePolicy {
+/// Files of an earlier attempt of this copy are complete and not reported.
+fn overwrite(options: &CopyOptions, earlier: &EarlierAttempts) -> OverwritePolicy {
     match options.target.write.overwrite {
         OverwritePolicy::ReportEqual if earlier.was_under_way => OverwritePolicy::Report,
         policy => policy,
@@ -131,7 +132,7 @@ pub fn keeps_extraneous(options: &SyncOptions, is_missing: bool) -> bool {
     is_missing && options.deletes() && !options.delete_despite_errors
 }
 
-fn sync_options(options: &JobOptions, is_missing: bool) -> SyncOptions {
+fn sync_options(options: &CopyOptions, is_missing: bool) -> SyncOptions {
     let mut sync = options.target.sync.clone();
     if keeps_extraneous(&sync, is_missing) {
         sync.delete = DeleteMode::No;
@@ -140,7 +141,7 @@ fn sync_options(options: &JobOptions, is_missing: bool) -> SyncOptions {
 }
 
 /// Lines of expected digests in pieces for messages.
-pub fn expected_digests(options: &JobOptions) -> impl Iterator<Item = Vec<u8>> {
+pub fn expected_digests(options: &CopyOptions) -> impl Iterator<Item = Vec<u8>> {
     let lines = match &options.integrity.checksum {
         Some(ChecksumOptions { against: ChecksumReference::Lines(lines), .. }) => Some(lines),
         _ => None,
@@ -159,9 +160,9 @@ fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
 
 /// Whether the source offers only requested names, and directories only with `-r`. Names come from the command line, so
 /// a host cannot choose the names at the target.
-pub fn match_request(operands: &[Option<TargetOperand>], job: &Job) -> bool {
-    let is_pipe = matches!(job.options.pipes.source, Some(PipeEnd::Standard(_) | PipeEnd::Named));
-    match_typed(operands, &job.sources, job.options.source.recursive, is_pipe)
+pub fn match_request(operands: &[Option<TargetOperand>], copy: &CopySpec) -> bool {
+    let is_pipe = matches!(copy.options.pipes.source, Some(PipeEnd::Standard(_) | PipeEnd::Named));
+    match_typed(operands, &copy.sources, copy.options.source.recursive, is_pipe)
 }
 
 /// Whether the source's arguments match those typed. Piped data has no name.
@@ -189,7 +190,7 @@ mod tests {
     }
 
     fn typed(paths: &[&str]) -> Vec<Location> {
-        use haul_base::job::location::Host;
+        use haul_base::copy::location::Host;
         paths.iter().map(|path| Location { host: Host::Local, path: path.into() }).collect()
     }
 

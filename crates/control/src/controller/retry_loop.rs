@@ -1,21 +1,21 @@
-//! Runs a job in as many attempts as needed. After a lost connection, a new attempt starts new workers with a new
+//! Runs a copy in as many attempts as needed. After a lost connection, a new attempt starts new workers with a new
 //! secret. It skips complete files at the target, as any rerun does.
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::{Error, GO_ON, Outcome};
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::location::Host;
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{DeleteMode, Job, PipeEnd, WorkerProgram};
-use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
+use haul_base::copy::error::{Error, GO_ON, Outcome};
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::location::Host;
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{CopySpec, DeleteMode, PipeEnd, WorkerProgram};
+use haul_base::copy::summary::{CopyTimes, Summary, TransferTotals};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::limits::WRONG_DELTAS_MAX;
 
 use super::attempt::attempt;
-use super::attempt_result::{EarlierAttempts, JobAttempt};
-use super::job_check::check_job;
-use super::totals::JobTotals;
+use super::attempt_result::{CopyAttempt, EarlierAttempts};
+use super::copy_check::check_copy;
+use super::totals::CopyTotals;
 use crate::controller::control_requests::ControlRequests;
 use crate::controller::event_dedup::EventDedup;
 use crate::controller::retry_policy::{RetryLoop, RetryStep};
@@ -24,27 +24,27 @@ use crate::controller::retry_policy::{RetryLoop, RetryStep};
 /// typing.
 const GREETING_PART: u32 = 5;
 
-/// Runs a job to its end, in as many attempts as needed. Blocks; `cancel` ends it within a second. `steering` changes
+/// Runs a copy to its end, in as many attempts as needed. Blocks; `cancel` ends it within a second. `steering` changes
 /// its rate and stream count, and pauses it.
 ///
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
 pub fn run(
-    mut job: Job,
+    mut copy: CopySpec,
     program: WorkerProgram,
     cancel: &Cancel,
     steering: &RuntimeControl,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    if !job.options.target.delete_first {
-        return run_all(job, &program, cancel, steering, observer);
+    if !copy.options.target.delete_first {
+        return run_all(copy, &program, cancel, steering, observer);
     }
-    let mut removing = job.clone();
+    let mut removing = copy.clone();
     removing.options.target.sync.delete = DeleteMode::Only;
     let removed = run_all(removing, &program, cancel, steering, observer)?;
-    let sync = &mut job.options.target.sync;
+    let sync = &mut copy.options.target.sync;
     (sync.delete, sync.removed_before) = (DeleteMode::No, removed.sync.removed);
-    let copied = run_all(job, &program, cancel, steering, observer)?;
+    let copied = run_all(copy, &program, cancel, steering, observer)?;
     Ok(Summary {
         files: TransferTotals {
             failed: copied.files.failed + removed.files.failed,
@@ -52,7 +52,7 @@ pub fn run(
             ..copied.files
         },
         sync: copied.sync.plus(removed.sync),
-        times: JobTimes {
+        times: CopyTimes {
             elapsed: copied.times.elapsed + removed.times.elapsed,
             paused: copied.times.paused + removed.times.paused,
             ..copied.times
@@ -62,7 +62,7 @@ pub fn run(
 }
 
 fn run_all(
-    job: Job,
+    copy: CopySpec,
     program: &WorkerProgram,
     cancel: &Cancel,
     steering: &RuntimeControl,
@@ -70,9 +70,9 @@ fn run_all(
 ) -> Outcome {
     let begun = Instant::now();
     let mut stopped = None;
-    let outcome = run_attempts(job, program, cancel, steering, observer, &mut stopped);
+    let outcome = run_attempts(copy, program, cancel, steering, observer, &mut stopped);
     match (outcome, stopped) {
-        (Ok(last), _) => Ok(Summary { times: JobTimes { elapsed: begun.elapsed(), ..last.times }, ..last }),
+        (Ok(last), _) => Ok(Summary { times: CopyTimes { elapsed: begun.elapsed(), ..last.times }, ..last }),
         (Err(error), None) => Err(error),
         (Err(error), Some(mut summary)) => {
             summary.times.elapsed = begun.elapsed();
@@ -84,28 +84,28 @@ fn run_all(
 
 /// Runs the attempts. An error leaves in `stopped` what they had done.
 fn run_attempts(
-    mut job: Job,
+    mut copy: CopySpec,
     program: &WorkerProgram,
     cancel: &Cancel,
     steering: &RuntimeControl,
     observer: &mut dyn Observer,
     stopped: &mut Option<Summary>,
 ) -> Outcome {
-    check_job(&job)?;
-    let mut retry = RetryLoop::new(job.access.retries);
-    let mut control_requests = ControlRequests::new(job.options.streams.rate_bytes_per_s, steering);
-    let mut totals = JobTotals::default();
+    check_copy(&copy)?;
+    let mut retry = RetryLoop::new(copy.access.retries);
+    let mut control_requests = ControlRequests::new(copy.options.streams.rate_bytes_per_s, steering);
+    let mut totals = CopyTotals::default();
     let mut events = EventDedup::new(observer);
     let mut earlier = EarlierAttempts::none()?;
     loop {
-        let JobAttempt { outcome, stopped: last, ends, sync, new_tree, wrong_deltas, notices } =
-            attempt(&job, program, cancel, &mut control_requests, &mut events, earlier);
+        let CopyAttempt { outcome, stopped: last, ends, sync, new_tree, wrong_deltas, notices } =
+            attempt(&copy, program, cancel, &mut control_requests, &mut events, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, retry.begun())),
             Err(error) => error,
         };
         *stopped = last.map(|last| totals.clone().complete(last, retry.begun())).or(stopped.take());
-        if is_once(&job) {
+        if is_once(&copy) {
             return Err(of_pipe(error));
         }
         let broke = matches!(error, Error::Broken(_));
@@ -114,7 +114,7 @@ fn run_attempts(
         earlier.wrong_deltas = earlier.wrong_deltas.max(wrong_deltas).min(WRONG_DELTAS_MAX);
         earlier.notices = notices;
         let is_lost = broke || matches!(error, Error::Connect(_));
-        let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
+        let is_wanted = copy.access.retries.from_the_start || earlier.was_under_way && has_connection(&copy);
         if !(is_lost && is_wanted) {
             return Err(error);
         }
@@ -123,21 +123,21 @@ fn run_attempts(
         };
         totals.add(&ends, sync);
         // `--max-delete` limits the total over all attempts.
-        let removed_before = &mut job.options.target.sync.removed_before;
+        let removed_before = &mut copy.options.target.sync.removed_before;
         *removed_before = removed_before.saturating_add(sync.removed);
-        events.event(&again(&error, &next, &job));
+        events.event(&again(&error, &next, &copy));
         pause(next.pause, cancel)?;
-        job.access.connect_timeout = next.connect_timeout;
-        job.access.greeting_timeout = Some(GREETING_PART * next.connect_timeout);
+        copy.access.connect_timeout = next.connect_timeout;
+        copy.access.greeting_timeout = Some(GREETING_PART * next.connect_timeout);
         control_requests.begin_again();
         events.begin_again();
     }
 }
 
 /// Whether an end is a pipe that cannot be reopened.
-fn is_once(job: &Job) -> bool {
+fn is_once(copy: &CopySpec) -> bool {
     let may_be_again = |piped: &PipeEnd| matches!(piped, PipeEnd::Growing(_));
-    let ends = [&job.options.pipes.source, &job.options.pipes.target];
+    let ends = [&copy.options.pipes.source, &copy.options.pipes.target];
     !ends.into_iter().flatten().all(may_be_again)
 }
 
@@ -152,23 +152,23 @@ fn of_pipe(error: Error) -> Error {
     }
 }
 
-/// Whether the job involves another host.
-fn has_connection(job: &Job) -> bool {
-    [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local)
+/// Whether the copy involves another host.
+fn has_connection(copy: &CopySpec) -> bool {
+    [copy.source_host(), &copy.target.host].into_iter().any(|host| *host != Host::Local)
 }
 
-fn again(error: &Error, next: &RetryStep, job: &Job) -> Event {
+fn again(error: &Error, next: &RetryStep, copy: &CopySpec) -> Event {
     let text = error.to_string();
     Event::Restarted {
         reason: text.lines().next().unwrap_or_default().to_owned(),
         pause: next.pause,
         attempt: next.attempt,
-        attempts: job.access.retries.times,
+        attempts: copy.access.retries.times,
         left: next.left,
     }
 }
 
-/// Returns the last error, with the number of attempts. A job that was under way can be resumed, whatever ended the
+/// Returns the last error, with the number of attempts. A copy that was under way can be resumed, whatever ended the
 /// last attempt.
 fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
     if attempts == 0 {
@@ -189,8 +189,8 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 mod tests {
     use std::thread;
 
-    use haul_base::job::location::Location;
-    use haul_base::job::spec::{JobOptions, RemoteAccess, Retries};
+    use haul_base::copy::location::Location;
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess, Retries};
     use haul_proto::feature::{Features, PROTOCOL_VERSION};
     use haul_proto::path::Name;
     use haul_proto::wire::control_channel::{LinkChannel, encode_header};
@@ -207,26 +207,26 @@ mod tests {
         }
     }
 
-    /// Runs a job whose remote host is unreachable.
+    /// Runs a copy whose remote host is unreachable.
     fn unreachable(retries: Retries, cancel: &Cancel) -> (Error, Vec<Event>) {
         let location = |host, path: &str| Location { host, path: path.into() };
         let far = Host::Remote { user: None, name: "far".into() };
         let access = RemoteAccess { target_command: Some("false".into()), retries, ..RemoteAccess::default() };
-        let job = Job {
+        let copy = CopySpec {
             sources: vec![location(Host::Local, "source")],
             list: None,
             target: location(far, "target"),
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access,
         };
-        let script = format!("printf '{}'; cat", haul_base::job::hello::greeting_line().replace('\n', "\\n"));
+        let script = format!("printf '{}'; cat", haul_base::copy::hello::greeting_line().replace('\n', "\\n"));
         let program = WorkerProgram {
             executable: "/bin/sh".into(),
             worker_arguments: vec!["-c".into(), script.into()],
             ..WorkerProgram::default()
         };
         let mut listener = Listener(Vec::new());
-        (run(job, program, cancel, &RuntimeControl::new(), &mut listener).unwrap_err(), listener.0)
+        (run(copy, program, cancel, &RuntimeControl::new(), &mut listener).unwrap_err(), listener.0)
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             windows: WindowLimits::default(),
             requires_blake3: false,
         });
-        [haul_base::job::hello::greeting_line().into_bytes(), frame(&hello)].concat()
+        [haul_base::copy::hello::greeting_line().into_bytes(), frame(&hello)].concat()
     }
 
     fn frame(message: &WorkerMessage) -> Vec<u8> {
@@ -266,7 +266,7 @@ mod tests {
         [encode_header(LinkChannel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
     }
 
-    /// Runs a job whose target sends this message in each attempt after its Request. Returns the error and the number
+    /// Runs a copy whose target sends this message in each attempt after its Request. Returns the error and the number
     /// of restarts.
     fn with_target(message: &WorkerMessage) -> (Error, usize) {
         let dir = tempfile::tempdir().unwrap();
@@ -287,18 +287,18 @@ mod tests {
         let retries = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
         let access =
             RemoteAccess { target_command: Some(format!("/bin/sh {script}")), retries, ..RemoteAccess::default() };
-        let job = Job {
+        let copy = CopySpec {
             sources: vec![location(Host::Local, "source")],
             list: None,
             target: location(Host::Remote { user: None, name: "far".into() }, "target"),
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access,
         };
         let arguments = vec!["-c".into(), says("near", &ready).into()];
         let program =
             WorkerProgram { executable: "/bin/sh".into(), worker_arguments: arguments, ..WorkerProgram::default() };
         let mut listener = Listener(Vec::new());
-        let error = run(job, program, &Cancel::new(), &RuntimeControl::new(), &mut listener).unwrap_err();
+        let error = run(copy, program, &Cancel::new(), &RuntimeControl::new(), &mut listener).unwrap_err();
         let again = listener.0.iter().filter(|event| matches!(event, Event::Restarted { .. })).count();
         (error, again)
     }
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_ends_when_the_job_is_cancelled() {
+    fn a_pause_ends_when_the_copy_is_cancelled() {
         let cancel = Cancel::new();
         let stop = cancel.clone();
         let stopping = thread::spawn(move || {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_started_job_can_be_resumed() {
+    fn a_started_copy_can_be_resumed() {
         let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
         assert!(matches!(error, Error::Broken(_)));
         assert_eq!(

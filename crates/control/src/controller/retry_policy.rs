@@ -1,8 +1,8 @@
-//! Decides whether and when to restart a job after a lost connection. It does not wait itself.
+//! Decides whether and when to restart a copy after a lost connection. It does not wait itself.
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::spec::Retries;
+use haul_base::copy::spec::Retries;
 use haul_proto::wire::counters::Counters;
 
 /// First pause, and its growth per attempt, soon after the loss: a recovered path is used within seconds.
@@ -49,7 +49,7 @@ pub struct RetryStep {
 }
 
 impl RetryLoop {
-    /// Creates the state of a job without losses.
+    /// Creates the state of a copy without losses.
     pub fn new(policy: Retries) -> Self {
         Self { policy, furthest: (0, 0), stuck_since: None, in_a_row: 0, breaks: 0, begun: 0 }
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_failures_at_one_place_end_the_job() {
+    fn repeated_failures_at_one_place_end_the_copy() {
         let (mut retry, now) = (RetryLoop::new(Retries { breaks: Some(2), ..Retries::default() }), Instant::now());
         let mut goes_on = |bytes, was_under_way| retry.next(now, &at(bytes, 0), was_under_way).is_some();
         assert!(goes_on(10, true) && goes_on(10, true), "the first one came further");

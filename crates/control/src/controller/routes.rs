@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-use haul_base::job::error::Error;
-use haul_base::job::event::NetworkPath;
-use haul_base::job::location::Host;
-use haul_base::job::spec::{AddressFamily, CallbackAddress, Job};
+use haul_base::copy::error::Error;
+use haul_base::copy::event::NetworkPath;
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{AddressFamily, CallbackAddress, CopySpec};
 use haul_proto::limits::ROUTES_MAX;
 use haul_proto::path_candidates::{EndAddresses, candidates, slower};
 use haul_proto::wire::address::LocalAddress;
@@ -50,36 +50,41 @@ struct BindAddress {
 }
 
 /// Returns the directions for data connections, in the order of attempts.
-pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<ConnectDirection>, Error> {
-    let network = &job.options.streams.network;
-    let bound = network.bind.as_deref().map(|word| bound(word, near(job), workers)).transpose()?;
+pub fn directions(copy: &CopySpec, workers: &Workers) -> Result<Vec<ConnectDirection>, Error> {
+    let network = &copy.options.streams.network;
+    let bound = network.bind.as_deref().map(|word| bound(word, near(copy), workers)).transpose()?;
     if let Some(callback) = &network.callback {
-        return callback_direction(callback, job, workers, bound.as_ref()).map(|direction| vec![direction]);
+        return callback_direction(callback, copy, workers, bound.as_ref()).map(|direction| vec![direction]);
     }
-    let first = if network.reverse { WorkerRole::Target } else { near(job) };
-    Ok([first, first.other()].map(|connector| direction(connector, job, workers, bound.as_ref())).into())
+    let first = if network.reverse { WorkerRole::Target } else { near(copy) };
+    Ok([first, first.other()].map(|connector| direction(connector, copy, workers, bound.as_ref())).into())
 }
 
 /// Returns the end that connects by default: the local one, or the source.
-fn near(job: &Job) -> WorkerRole {
-    match &job.target.host {
+fn near(copy: &CopySpec) -> WorkerRole {
+    match &copy.target.host {
         Host::Remote { .. } | Host::Served { .. } => WorkerRole::Source,
         Host::Local => WorkerRole::Target,
     }
 }
 
-fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<&BindAddress>) -> ConnectDirection {
+fn direction(
+    connector: WorkerRole,
+    copy: &CopySpec,
+    workers: &Workers,
+    bound: Option<&BindAddress>,
+) -> ConnectDirection {
     let acceptor = connector.other();
-    let family = job.options.streams.network.family;
+    let family = copy.options.streams.network.family;
     let at = bound.filter(|bound| bound.role == acceptor).map(|bound| &bound.addresses);
     let of = |role: WorkerRole| addresses(role, workers, bound);
-    let reached = reached(job, workers, connector);
+    let reached = reached(copy, workers, connector);
     let known = reached.iter().find(|known| at.is_none_or(|at| at.contains(known))).copied();
     let found = candidates(EndAddresses { connector: &of(connector), acceptor: &of(acceptor), known });
     let others = reached.into_iter().filter(|other| at.is_none_or(|at| at.contains(other)));
     let others: Vec<_> = others.filter(|other| found.iter().all(|candidate| candidate.to != *other)).collect();
     let found = found.into_iter().map(|candidate| (candidate.to, candidate.link));
-    let scoped = scoped_route(job, connector).filter(|_| at.is_none() && family != Some(AddressFamily::V4));
+    let scoped = scoped_route(copy, connector).filter(|_| at.is_none() && family != Some(AddressFamily::V4));
     let routes = found
         .chain(others.into_iter().map(|other| (other, 0)))
         .take(ROUTES_MAX - usize::from(scoped.is_some()))
@@ -93,8 +98,8 @@ fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<
 
 /// Returns the route to a link-local address that the user typed with its scope, as `fe80::1%eth0`. It has a meaning on
 /// this machine alone.
-fn scoped_route(job: &Job, connector: WorkerRole) -> Option<Route> {
-    let (Host::Local, Host::Remote { name, .. }) = (host(job, connector), host(job, connector.other())) else {
+fn scoped_route(copy: &CopySpec, connector: WorkerRole) -> Option<Route> {
+    let (Host::Local, Host::Remote { name, .. }) = (host(copy, connector), host(copy, connector.other())) else {
         return None;
     };
     scoped_address(name).map(Route::to)
@@ -122,11 +127,11 @@ fn route(to: IpAddr, link: u16, connector: WorkerRole, bound: Option<&BindAddres
 /// the source with `-z`.
 fn callback_direction(
     callback: &CallbackAddress,
-    job: &Job,
+    copy: &CopySpec,
     workers: &Workers,
     bound: Option<&BindAddress>,
 ) -> Result<ConnectDirection, Error> {
-    let network = &job.options.streams.network;
+    let network = &copy.options.streams.network;
     let addresses = looked_up(&callback.host, network.family)?;
     let wanted = if network.reverse { WorkerRole::Source } else { WorkerRole::Target };
     let has = |role: &WorkerRole| addresses.iter().any(|address| local(workers, *role, address).is_some());
@@ -190,24 +195,24 @@ fn local<'a>(workers: &'a Workers, role: WorkerRole, address: &IpAddr) -> Option
 }
 
 /// Returns the host of an end.
-pub fn host(job: &Job, role: WorkerRole) -> &Host {
+pub fn host(copy: &CopySpec, role: WorkerRole) -> &Host {
     match role {
-        WorkerRole::Source => job.source_host(),
-        WorkerRole::Target => &job.target.host,
+        WorkerRole::Source => copy.source_host(),
+        WorkerRole::Target => &copy.target.host,
     }
 }
 
 /// Returns the known addresses of the host of an end.
-fn contact<'a>(job: &'a Job, workers: &'a Workers, role: WorkerRole) -> ReachedHost<'a> {
+fn contact<'a>(copy: &'a CopySpec, workers: &'a Workers, role: WorkerRole) -> ReachedHost<'a> {
     // `client address, client port, server address, server port`.
     let connection = workers.hello(role).ssh_connection.as_deref();
     let reported = connection.map(|connection| connection.split_ascii_whitespace().nth(2).unwrap_or_default());
-    ReachedHost { host: host(job, role), peer: workers.peer(role), reported }
+    ReachedHost { host: host(copy, role), peer: workers.peer(role), reported }
 }
 
 /// Returns the addresses at which the accepting end was reached, the likeliest first.
-fn reached(job: &Job, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
-    let (from, to) = (contact(job, workers, connector), contact(job, workers, connector.other()));
+fn reached(copy: &CopySpec, workers: &Workers, connector: WorkerRole) -> Vec<IpAddr> {
+    let (from, to) = (contact(copy, workers, connector), contact(copy, workers, connector.other()));
     match (to.host, from.host) {
         (Host::Local, Host::Local) => vec![Ipv4Addr::LOCALHOST.into()],
         (Host::Local, Host::Remote { .. } | Host::Served { .. }) => {

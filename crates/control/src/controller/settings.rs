@@ -3,13 +3,14 @@
 use std::io;
 use std::time::Duration;
 
-use haul_base::job::error::Error;
-use haul_base::job::spec::{
-    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Job, JobOptions, NetworkOptions, Symlinks, Verify,
+use haul_base::copy::error::Error;
+use haul_base::copy::spec::{
+    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, CopyOptions, CopySpec, NetworkOptions, Symlinks,
+    Verify,
 };
 use haul_base::sys::random::random;
 use haul_proto::cpus::Cpus;
-use haul_proto::ids::{JobId, JobNumber};
+use haul_proto::ids::{CopyId, CopyNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::checksum as wire;
@@ -21,16 +22,16 @@ use super::workers::Workers;
 
 /// Most initial streams without a user setting.
 const STREAMS_BY_DEFAULT_MAX: u16 = 8;
-/// Most streams that a job uses automatically. Measured: at 50 ms and 0.1 % loss, one cubic stream carries 10 Mbit/s.
+/// Most streams that a copy uses automatically. Measured: at 50 ms and 0.1 % loss, one cubic stream carries 10 Mbit/s.
 const STREAMS_AUTO_MAX: u16 = 128;
 
 /// Longest interval between two reports of a worker, however rare progress events are: the current rate derives from
 /// them.
 const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
 
-/// Returns the settings of one attempt at a job, whose id is `id`.
-pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<SessionSettings, Error> {
-    let options = &job.options;
+/// Returns the settings of one attempt at a copy, whose id is `id`.
+pub fn session_settings(copy: &CopySpec, id: CopyId, workers: &Workers) -> Result<SessionSettings, Error> {
+    let options = &copy.options;
     let frame = options.streams.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
     let frame =
         frame.map_err(|_| Error::Usage("invalid frame size: must be a power of two from 256 KiB to 1 MiB".into()))?;
@@ -42,9 +43,9 @@ pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<Sessi
         return Err(Error::Usage(format!("invalid number of streams {streams}: must be from 1 to {STREAMS_MAX}")));
     }
     Ok(SessionSettings {
-        job: id,
-        number: JobNumber(1),
-        session: JobId(random().map_err(no_random)?),
+        copy: id,
+        number: CopyNumber(1),
+        session: CopyId(random().map_err(no_random)?),
         secret: random().map_err(no_random)?,
         suite: suite(options.streams.cipher, workers),
         frame,
@@ -59,14 +60,14 @@ pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<Sessi
         cpus: cpus(&options.cpus)?,
         all_paths: options.streams.network.all_paths,
         ports: ports(&options.streams.network),
-        silence_ms: workers_silence_ms(job.access.silence),
+        silence_ms: workers_silence_ms(copy.access.silence),
         checksum: options.integrity.checksum.as_ref().map(checksum),
     })
 }
 
-/// Returns the id of a new job, which all of its attempts have.
-pub fn new_job_id() -> Result<JobId, Error> {
-    random().map(JobId).map_err(no_random)
+/// Returns the id of a new copy, which all of its attempts have.
+pub fn new_copy_id() -> Result<CopyId, Error> {
+    random().map(CopyId).map_err(no_random)
 }
 
 fn no_random(error: io::Error) -> Error {
@@ -74,7 +75,7 @@ fn no_random(error: io::Error) -> Error {
 }
 
 /// Whether BLAKE3 hashes of files or of frames are used.
-fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
+fn needs_blake3(options: &CopyOptions, workers: &Workers) -> bool {
     options.integrity.blake3
         || options.compare
         || options.integrity.verify != Verify::Wire

@@ -1,16 +1,16 @@
-//! Totals of a job, from the counters of its attempts.
+//! Totals of a copy, from the counters of its attempts.
 //!
 //! A file copied by one attempt exists for the next, and the last work of a broken attempt is never reported. So
-//! existing files of an attempt count as copied by this job, up to the number of files that earlier attempts found
-//! missing. Only the excess counts as present before the job.
+//! existing files of an attempt count as copied by this copy, up to the number of files that earlier attempts found
+//! missing. Only the excess counts as present before the copy.
 
-use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
+use haul_base::copy::summary::{CopyTimes, Summary, TransferTotals};
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::Counters;
 
 /// Accumulates attempts.
 #[derive(Debug, Default, Clone)]
-pub struct JobTotals {
+pub struct CopyTotals {
     files: TargetBefore,
     bytes: TargetBefore,
     frames_resent: u64,
@@ -18,7 +18,7 @@ pub struct JobTotals {
     sync: SyncCounters,
 }
 
-/// Known state of the target before the job.
+/// Known state of the target before the copy.
 #[derive(Debug, Default, Clone, Copy)]
 struct TargetBefore {
     there: u64,
@@ -29,13 +29,13 @@ struct TargetBefore {
 impl TargetBefore {
     /// Records an attempt that found `found`; `there` of them existed already.
     fn record_attempt(&mut self, found: u64, there: u64) {
-        let from_this_job = self.found.saturating_sub(self.there);
-        self.there = self.there.max(there.saturating_sub(from_this_job));
+        let from_this_copy = self.found.saturating_sub(self.there);
+        self.there = self.there.max(there.saturating_sub(from_this_copy));
         self.found = self.found.max(found);
     }
 }
 
-impl JobTotals {
+impl CopyTotals {
     /// Adds a broken attempt's counters of source and target, and of the sync options. Files left at the source are
     /// found again.
     pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncCounters) {
@@ -47,7 +47,7 @@ impl JobTotals {
         self.bytes_on_wire = self.bytes_on_wire.saturating_add(source.bytes_on_wire);
     }
 
-    /// Turns the last attempt's summary into that of the job, with its number of `restarts`. The time is still that of
+    /// Turns the last attempt's summary into that of the copy, with its number of `restarts`. The time is still that of
     /// the attempt.
     pub fn complete(mut self, last: Summary, restarts: u32) -> Summary {
         self.files.record_attempt(0, last.files.skipped);
@@ -67,7 +67,7 @@ impl JobTotals {
                 ..last.counters
             },
             sync: last.sync.plus(self.sync),
-            times: JobTimes { restarts, ..last.times },
+            times: CopyTimes { restarts, ..last.times },
             ..last
         }
     }
@@ -94,7 +94,7 @@ mod tests {
 
     /// Returns files copied and skipped, after broken attempts and a complete last one.
     fn totals(broken: &[(u64, u64, u64)], copied: u64, there: u64) -> (u64, u64) {
-        let mut totals = JobTotals::default();
+        let mut totals = CopyTotals::default();
         broken
             .iter()
             .for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there), SyncCounters::default()));
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn repeated_work_counts_again() {
-        let mut totals = JobTotals::default();
+        let mut totals = CopyTotals::default();
         let figures = |removed, left_at_source| SyncCounters { removed, left_at_source, ..SyncCounters::default() };
         totals.add(&ends(10, 5, 0), figures(7, 3));
         let counters = Counters { frames_resent: 2, bytes_on_wire: 100, ..Counters::default() };

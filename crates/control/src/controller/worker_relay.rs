@@ -34,7 +34,7 @@ pub fn relay_all(
 ) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
     let ended = relayed.unwrap_or_else(|panic| WorkerInput::Ended(Some(panicked("haul-relay", &*panic))));
-    // The receiver is gone when the job is over.
+    // The receiver is gone when the copy is over.
     let _ = sender.send(0, (role, ended));
 }
 

@@ -1,6 +1,6 @@
-//! The two ends of a job.
+//! The two ends of a copy.
 
-use haul_base::job::End;
+use haul_base::copy::End;
 
 /// The role of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! Starts the workers of a job: concurrently, or in turn.
+//! Starts the workers of a copy: concurrently, or in turn.
 
 use std::net::IpAddr;
 use std::process::ChildStdout;
@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_base::control_channel::LinkWriter;
-use haul_base::job::error::Error;
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::location::Host;
-use haul_base::job::spec::{Job, WorkerProgram};
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{CopySpec, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::ChildGuard;
 use haul_base::sys::describe::describe_start;
@@ -65,7 +65,7 @@ pub fn no_thread(error: std::io::Error) -> Error {
 /// failure or cancellation, all workers and their launching processes are gone at return.
 pub fn start_all(
     hosts: &[(WorkerRole, Host)],
-    job: &Job,
+    copy: &CopySpec,
     program: &WorkerProgram,
     cancel: &Cancel,
     observer: &mut dyn Observer,
@@ -74,12 +74,12 @@ pub fn start_all(
     let mut is_quiet = true;
     let (sender, ended) = channel();
     let turn = Arc::new(Mutex::new(()));
-    let in_turn = job.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
+    let in_turn = copy.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
     let mut threads = Vec::new();
     let mut failure = None;
     for (index, (role, host)) in hosts.iter().enumerate() {
         let turn = in_turn.then(|| Arc::clone(&turn));
-        match start_one(index, (*role, host), job, program, turn, &stop, &sender) {
+        match start_one(index, (*role, host), copy, program, turn, &stop, &sender) {
             Ok(thread) => threads.push(thread),
             Err(error) => failure = Some(error),
         }
@@ -123,17 +123,17 @@ pub fn start_all(
 fn start_one(
     index: usize,
     (role, host): (WorkerRole, &Host),
-    job: &Job,
+    copy: &CopySpec,
     program: &WorkerProgram,
     turn: Option<Arc<Mutex<()>>>,
     stop: &Cancel,
     sender: &Sender<(usize, StartNews)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
-    let access = job.access.clone();
+    let access = copy.access.clone();
     let access = if role == WorkerRole::Target { access.of_target() } else { access };
     let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
-    let standard = InheritedStdio::of(&job.options);
+    let standard = InheritedStdio::of(&copy.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
         let _turn = turn.as_ref().map(|turn| lock(turn));
         // The receiver lives until the thread has ended.

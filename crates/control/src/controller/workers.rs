@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_base::control_channel::LinkWriter;
+use haul_base::copy::error::{Error, GO_ON};
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{CopySpec, WorkerProgram};
 use haul_base::idle_timeout::IdleTimeout;
-use haul_base::job::error::{Error, GO_ON};
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::location::Host;
-use haul_base::job::spec::{Job, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::ChildGuard;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
@@ -27,7 +27,7 @@ use super::worker_role::WorkerRole;
 use super::worker_start::{CANCEL_POLL, GreetedWorker, no_thread, start_all};
 use crate::launch::drop_ssh_reports;
 
-/// Time limit of workers' cleanup after a cancelled job.
+/// Time limit of workers' cleanup after a cancelled copy.
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
 /// How long to wait for the cause of a broken stream.
 const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
@@ -37,7 +37,7 @@ const FINISH_GRACE: Duration = Duration::from_secs(10);
 const STOP_MIN: Duration = Duration::from_secs(5);
 /// A connection that is lost so soon after a stop was lost because of it.
 const STOP_MEMORY: Duration = Duration::from_secs(5);
-/// How long workers may take to exit after a finished job.
+/// How long workers may take to exit after a finished copy.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// The beginning of a program's last words when an allocation failed.
@@ -80,19 +80,19 @@ struct WorkerHandle {
 }
 
 impl Workers {
-    /// Starts and greets the workers of a job.
+    /// Starts and greets the workers of a copy.
     pub fn start(
-        job: &Job,
+        copy: &CopySpec,
         program: &WorkerProgram,
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let source_host = job.source_host().clone();
-        let hosts: Vec<(WorkerRole, Host)> = match is_for_one(job, &source_host) {
+        let source_host = copy.source_host().clone();
+        let hosts: Vec<(WorkerRole, Host)> = match is_for_one(copy, &source_host) {
             true => vec![(WorkerRole::Source, source_host)],
-            false => vec![(WorkerRole::Source, source_host), (WorkerRole::Target, job.target.host.clone())],
+            false => vec![(WorkerRole::Source, source_host), (WorkerRole::Target, copy.target.host.clone())],
         };
-        let started = start_all(&hosts, job, program, cancel, observer)?;
+        let started = start_all(&hosts, copy, program, cancel, observer)?;
         let (sender, inbox) = queue();
         let mut links = Vec::new();
         let mut readers = Vec::new();
@@ -103,7 +103,7 @@ impl Workers {
             }
             links.push((link, child, label));
             peers.push(peer);
-            readers.push(IdleTimeout::new(from_worker, job.access.silence));
+            readers.push(IdleTimeout::new(from_worker, copy.access.silence));
         }
         let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
         for (index, ((role, _), reader)) in hosts.iter().zip(readers).enumerate() {
@@ -133,7 +133,7 @@ impl Workers {
         &self.worker(role).hello
     }
 
-    /// Checks that all workers have these features besides those that every job requires.
+    /// Checks that all workers have these features besides those that every copy requires.
     pub fn require(&self, features: Features) -> Result<(), Error> {
         [WorkerRole::Source, WorkerRole::Target].into_iter().try_for_each(|role| {
             let WorkerHello { features: found, .. } = self.hello(role);
@@ -273,7 +273,7 @@ impl Workers {
         }
     }
 
-    /// Ends the workers of a finished job.
+    /// Ends the workers of a finished copy.
     pub fn close(&mut self) {
         self.close_links();
         for role in self.roles() {
@@ -296,7 +296,7 @@ impl Workers {
         }
     }
 
-    /// Ends the workers of an unfinished job: each removes its incomplete files.
+    /// Ends the workers of an unfinished copy: each removes its incomplete files.
     pub fn cancel(&mut self) {
         for role in self.roles() {
             let link = self.worker(role).link.clone();
@@ -336,10 +336,10 @@ impl Workers {
 }
 
 /// Whether one worker can be both ends: same host, account and launch method.
-fn is_for_one(job: &Job, source_host: &Host) -> bool {
-    let access = &job.access;
+fn is_for_one(copy: &CopySpec, source_host: &Host) -> bool {
+    let access = &copy.access;
     let is_started_alike = *source_host == Host::Local || access.source_command == access.target_command;
-    *source_host == job.target.host && is_started_alike && !job.options.streams.within_host
+    *source_host == copy.target.host && is_started_alike && !copy.options.streams.within_host
 }
 
 /// Returns every worker's checked Hello.
@@ -374,7 +374,7 @@ fn greet(
     Ok(hellos)
 }
 
-/// Returns the error of a worker that breaks the protocol; the job is not retried.
+/// Returns the error of a worker that breaks the protocol; the copy is not retried.
 fn broken_protocol(label: &str, text: &str) -> Error {
     Error::Failed(format!("{label}: protocol error: {text}"))
 }
@@ -408,25 +408,25 @@ fn next(
 mod tests {
     use std::path::Path;
 
-    use haul_base::job::location::Location;
-    use haul_base::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::copy::location::Location;
+    use haul_base::copy::spec::{CopyOptions, RemoteAccess};
 
     use super::*;
 
     /// Returns two hosts that are reached by the user's own commands.
-    fn job(source: String, target: String) -> (Vec<(WorkerRole, Host)>, Job) {
+    fn copy(source: String, target: String) -> (Vec<(WorkerRole, Host)>, CopySpec) {
         let host = |name: &str| Host::Remote { user: None, name: name.into() };
         let location = |name| Location { host: host(name), path: "x".into() };
         let access =
             RemoteAccess { source_command: Some(source), target_command: Some(target), ..RemoteAccess::default() };
-        let job = Job {
+        let copy = CopySpec {
             sources: vec![location("a")],
             list: None,
             target: location("b"),
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access,
         };
-        (vec![(WorkerRole::Source, host("a")), (WorkerRole::Target, host("b"))], job)
+        (vec![(WorkerRole::Source, host("a")), (WorkerRole::Target, host("b"))], copy)
     }
 
     /// Returns a command without output, like an ssh at a password prompt, that writes its process id to a file.
@@ -465,11 +465,11 @@ mod tests {
     fn cancelled_while_it_connects_it_leaves_no_ssh() {
         let directory = tempfile::tempdir().unwrap();
         let files = ["source", "target"].map(|name| directory.path().join(name));
-        let (hosts, job) = job(silent(&files[0]), silent(&files[1]));
+        let (hosts, copy) = copy(silent(&files[0]), silent(&files[1]));
         let cancel = Cancel::new();
         let starting = {
             let cancel = cancel.clone();
-            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel, &mut Silence))
+            thread::spawn(move || start_all(&hosts, &copy, &program(), &cancel, &mut Silence))
         };
         eventually("both run", || files.iter().all(|file| file.exists()));
         cancel.cancel();
@@ -483,12 +483,12 @@ mod tests {
     fn interactive_logins_take_turns() {
         let directory = tempfile::tempdir().unwrap();
         let files = ["source", "target"].map(|name| directory.path().join(name));
-        let (hosts, mut job) = job(silent(&files[0]), silent(&files[1]));
-        job.access.in_turn = true;
+        let (hosts, mut copy) = copy(silent(&files[0]), silent(&files[1]));
+        copy.access.in_turn = true;
         let cancel = Cancel::new();
         let starting = {
             let cancel = cancel.clone();
-            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel, &mut Silence))
+            thread::spawn(move || start_all(&hosts, &copy, &program(), &cancel, &mut Silence))
         };
         let there = || files.iter().filter(|file| file.exists()).count();
         eventually("one runs", || there() > 0);
@@ -499,17 +499,17 @@ mod tests {
 
     #[test]
     fn one_host_has_one_worker_unless_two_start_commands_differ() {
-        let (hosts, mut job) = job("x".into(), "y".into());
+        let (hosts, mut copy) = copy("x".into(), "y".into());
         let source_host = &hosts[0].1;
-        assert!(!is_for_one(&job, source_host), "two hosts");
-        job.target.host = source_host.clone();
-        assert!(!is_for_one(&job, source_host), "two ways");
-        job.access.target_command = job.access.source_command.clone();
-        assert!(is_for_one(&job, source_host));
-        (job.target.host, job.access.target_command) = (Host::Local, None);
-        assert!(is_for_one(&job, &Host::Local), "no way leads here");
-        job.options.streams.within_host = true;
-        assert!(!is_for_one(&job, &Host::Local), "sockets were asked for");
+        assert!(!is_for_one(&copy, source_host), "two hosts");
+        copy.target.host = source_host.clone();
+        assert!(!is_for_one(&copy, source_host), "two ways");
+        copy.access.target_command = copy.access.source_command.clone();
+        assert!(is_for_one(&copy, source_host));
+        (copy.target.host, copy.access.target_command) = (Host::Local, None);
+        assert!(is_for_one(&copy, &Host::Local), "no way leads here");
+        copy.options.streams.within_host = true;
+        assert!(!is_for_one(&copy, &Host::Local), "sockets were asked for");
     }
 
     #[test]
@@ -517,9 +517,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("source");
         let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());
-        let (hosts, job) = job(silent(&file), failing);
+        let (hosts, copy) = copy(silent(&file), failing);
         let begun = Instant::now();
-        let error = start_all(&hosts, &job, &program(), &Cancel::new(), &mut Silence).err().unwrap().to_string();
+        let error = start_all(&hosts, &copy, &program(), &Cancel::new(), &mut Silence).err().unwrap().to_string();
         assert!(error.contains("on b: ended with status 7"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
     }

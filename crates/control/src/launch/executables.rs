@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_base::job::error::Error;
-use haul_base::job::hello::VERSION;
-use haul_base::job::spec::{RemoteAccess, WorkerProgram};
+use haul_base::copy::error::Error;
+use haul_base::copy::hello::VERSION;
+use haul_base::copy::spec::{RemoteAccess, WorkerProgram};
 use haul_base::trusted_files::{OthersMay, TrustError, open_own};
 use haul_proto::path::escape;
 
@@ -115,7 +115,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use haul_base::job::spec::Login;
+    use haul_base::copy::spec::Login;
 
     use super::*;
 

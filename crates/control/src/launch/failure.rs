@@ -4,8 +4,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use haul_base::job::End;
-use haul_base::job::error::Error;
+use haul_base::copy::End;
+use haul_base::copy::error::Error;
 
 /// Most lines of output from ssh or the host in an error.
 const SHOWN_LINES: usize = 3;

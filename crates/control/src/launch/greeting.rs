@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 
-use haul_base::job::hello::GreetingLine;
+use haul_base::copy::hello::GreetingLine;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::{CANCEL_POLL, ChildGuard, is_ready};
 use rustix::event::PollFlags;
@@ -182,7 +182,7 @@ mod tests {
     use std::process::Command;
     use std::thread;
 
-    use haul_base::job::hello::greeting_line;
+    use haul_base::copy::hello::greeting_line;
     use haul_base::sys::child::spawn;
 
     use super::*;

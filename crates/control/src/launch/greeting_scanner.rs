@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use haul_base::job::hello::{GreetingLine, parse_greeting};
+use haul_base::copy::hello::{GreetingLine, parse_greeting};
 use haul_proto::path::escape;
 
 /// Most bytes of noise before the greeting.
@@ -120,7 +120,7 @@ fn parse(line: &[u8]) -> Option<ScannedLine> {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::hello::greeting_line;
+    use haul_base::copy::hello::greeting_line;
     use proptest::prelude::*;
 
     use super::*;

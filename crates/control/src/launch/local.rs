@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haul_base::job::End;
-use haul_base::job::error::Error;
-use haul_base::job::hello::{GreetingLine, PROTOCOL};
-use haul_base::job::own_executable::{BY_PROC, own_executable};
-use haul_base::job::spec::{JobOptions, PipeEnd, WorkerProgram};
+use haul_base::copy::End;
+use haul_base::copy::error::Error;
+use haul_base::copy::hello::{GreetingLine, PROTOCOL};
+use haul_base::copy::own_executable::{BY_PROC, own_executable};
+use haul_base::copy::spec::{CopyOptions, PipeEnd, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::spawn;
 use haul_base::sys::describe::{describe_start, is_limit};
@@ -35,8 +35,8 @@ pub struct InheritedStdio {
 }
 
 impl InheritedStdio {
-    /// Selects the descriptors that a job needs.
-    pub fn of(options: &JobOptions) -> Self {
+    /// Selects the descriptors that a copy needs.
+    pub fn of(options: &CopyOptions) -> Self {
         let standard = |piped: &Option<PipeEnd>| match piped {
             Some(PipeEnd::Standard(fd)) => Some(Arc::clone(fd)),
             Some(PipeEnd::Named | PipeEnd::Growing(_)) | None => None,
@@ -136,7 +136,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::path::PathBuf;
 
-    use haul_base::job::hello::VERSION;
+    use haul_base::copy::hello::VERSION;
 
     use super::*;
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_worker_is_ended_when_the_job_is_cancelled() {
+    fn a_silent_worker_is_ended_when_the_copy_is_cancelled() {
         let cancel = Cancel::new();
         let stop = cancel.clone();
         let stopping = std::thread::spawn(move || {

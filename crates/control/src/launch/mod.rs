@@ -36,7 +36,7 @@ use std::net::IpAddr;
 use std::process::{ChildStdin, ChildStdout};
 
 pub use executable::verify_own_executable;
-use haul_base::job::location::Host;
+use haul_base::copy::location::Host;
 use haul_base::sys::child::ChildGuard;
 pub use local::{InheritedStdio, start_local};
 pub use remote::{StartControl, start_remote};

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::process::{ChildStdin, Command};
 use std::time::{Duration, Instant};
 
-use haul_base::job::End;
-use haul_base::job::error::Error;
-use haul_base::job::hello::PROTOCOL;
-use haul_base::job::location::Host;
-use haul_base::job::spec::{RemoteAccess, WorkerProgram};
+use haul_base::copy::End;
+use haul_base::copy::error::Error;
+use haul_base::copy::hello::PROTOCOL;
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::{CancellableStdin, SpawnedChild, spawn};
 use haul_base::sys::describe::{describe_start, is_limit};

@@ -11,10 +11,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use haul_base::job::hello::{VERSION, worker_identify_line};
+use haul_base::copy::hello::{VERSION, worker_identify_line};
 use haul_base::policy_lines::{self, AUDIT, DEPLOY};
 
-/// Name prefix of a directory for one job's executable.
+/// Name prefix of a directory for one copy's executable.
 const PRIVATE_PREFIX: &str = ".haul-";
 /// Hexadecimal digits in the names of directories for the executable.
 const TOKEN_LENGTH: usize = 16;
@@ -133,7 +133,7 @@ try() {
 /// Chooses the executable for the host's system, asks for one if it knows none, looks for a policy that forbids
 /// deployment, then for haul in the cache directory and in PATH.
 ///
-/// A policy that cannot be read, or has a line that is not understood, forbids too: haul would refuse every job.
+/// A policy that cannot be read, or has a line that is not understood, forbids too: haul would refuse every copy.
 ///
 /// The cached copy is started only from a directory that others cannot change, and after a tool of the host has
 /// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right.
@@ -167,7 +167,7 @@ if p=$(command -v haul 2>/dev/null); then w="other $p $i"; else w=none; fi;
 say HAUL-ABSENT ${s:-unknown unknown} $w;
 "#;
 
-/// Sets the directory that holds the executable's, and the one for a job's own, if they differ from a system's.
+/// Sets the directory that holds the executable's, and the one for a copy's own, if they differ from a system's.
 const CACHE_DIRECTORY: &str = r#"
 j=${TMPDIR:-};
 case "${XDG_CACHE_HOME:-}" in
@@ -182,7 +182,7 @@ const FORBIDDEN: &str = "cannot not-allowed";
 /// Finds a directory for the executable, then requests the bytes.
 ///
 /// If the cache directory is no good (others could change it, it allows no writing or execution, it is full), the
-/// executable goes into a new directory for this job alone. Its name has 64 random bits, and `mkdir` fails if it exists.
+/// executable goes into a new directory for this copy alone. Its name has 64 random bits, and `mkdir` fails if it exists.
 const PREPARE: &str = r#"
 [ -n "$sha" ] || cannot arch $s;
 for x in head wc mkdir chmod mv rm ls id; do command -v $x >/dev/null 2>&1 || cannot no-tools $x; done;
@@ -215,7 +215,7 @@ say HAUL-READY;
 
 /// Receives, verifies, renames and starts the executable. The user's umask is restored before haul runs.
 ///
-/// An executable for this job alone is unlinked before its start, so that nothing remains however the job ends. Without
+/// An executable for this copy alone is unlinked before its start, so that nothing remains however the copy ends. Without
 /// `/proc`, the shell waits for its exit and removes it.
 const PLACE: &str = r#"
 fill || {
@@ -231,7 +231,7 @@ t=;
 umask $u;
 if [ -n "$k" ]; then
   exec 9<"$f";
-  say HAUL-PLACED "$f (for this job alone: $w)";
+  say HAUL-PLACED "$f (for this copy alone: $w)";
   if [ -x /proc/self/fd/9 ]; then
     clean;
     trap - EXIT HUP INT TERM PIPE;
@@ -300,7 +300,7 @@ impl Deployable<'_> {
     }
 }
 
-/// Whether an executable is at a path of the script: in the cache directory, or in a directory of one job.
+/// Whether an executable is at a path of the script: in the cache directory, or in a directory of one copy.
 pub fn is_deployed(executable: &Path) -> bool {
     let Some(directory) = executable.parent().and_then(Path::file_name).and_then(OsStr::to_str) else { return false };
     let cached = directory.strip_prefix(VERSION).and_then(|rest| rest.strip_prefix('-'));

@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-use haul_base::job::End;
-use haul_base::job::error::Error;
-use haul_base::job::spec::{AddressFamily, RemoteAccess, WorkerProgram};
+use haul_base::copy::End;
+use haul_base::copy::error::Error;
+use haul_base::copy::spec::{AddressFamily, RemoteAccess, WorkerProgram};
 use haul_base::shell_word::quote;
 use haul_proto::path::escape;
 
@@ -210,7 +210,7 @@ fn local_user() -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use haul_base::job::spec::Login;
+    use haul_base::copy::spec::Login;
 
     use super::*;
 

@@ -1,19 +1,19 @@
 //! Measures the parts of a transfer one by one, each bounded in time and size, then the whole, and predicts a
 //! transfer's rate. Every part except computing is a copy over the normal transport path, stopped once enough samples
-//! exist (`sample`, `jobs`). Workers that only measure (`measure`) run throughout and own the scratch directory. So no
+//! exist (`sample`, `copies`). Workers that only measure (`measure`) run throughout and own the scratch directory. So no
 //! file remains, however a probe ends.
 
-mod jobs;
+mod copies;
 pub mod ping;
 mod sample;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_base::job::error::Error;
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{JobOptions, RemoteAccess, WorkerProgram};
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{CopyOptions, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::forecast::{CopyRates, Forecast, MethodRates, PartRates, forecast};
 
@@ -41,7 +41,7 @@ pub struct Probe {
     /// Target of the copy.
     pub target: Location,
     /// Options of the copy.
-    pub options: JobOptions,
+    pub options: CopyOptions,
     /// Access to remote hosts.
     pub access: RemoteAccess,
     /// Duration of a part.
@@ -110,7 +110,7 @@ pub fn run(
     let ends = benches.measure(COMPUTE);
     let found = ends.and_then(|ends| {
         listener.ends(&ends);
-        let scratch = ends[1].measured.place.as_ref().map(|place| jobs::path(&place.scratch)).unwrap_or_default();
+        let scratch = ends[1].measured.place.as_ref().map(|place| copies::path(&place.scratch)).unwrap_or_default();
         let free_bytes = ends[1].measured.place.as_ref().map_or(0, |place| place.free_bytes);
         let mut round = Round { probe, program, cancel, listener, free_bytes, scratch };
         round.measure(computing(&ends, probe.is_one_worker()))
@@ -192,9 +192,9 @@ impl Round<'_> {
         let writes = matches!(part, ProbePart::Write { .. } | ProbePart::Whole);
         // Direct writes are bounded by time alone, since no data is left in the cache to flush.
         let bytes = if part == (ProbePart::Write { direct: true }) { most } else { bytes };
-        let job = self.probe.job_of(part, &self.scratch, bytes);
+        let copy = self.probe.copy_of(part, &self.scratch, bytes);
         let bounds = SampleBounds { time: self.probe.time, bytes: if writes { most } else { u64::MAX } };
-        match sample::measure(job, self.program, self.cancel, bounds) {
+        match sample::measure(copy, self.program, self.cancel, bounds) {
             Ok(sample) => {
                 self.listener.sample(part, &sample);
                 Ok(Some(sample))

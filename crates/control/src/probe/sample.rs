@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::Error;
-use haul_base::job::event::{Bottleneck, Event, Observer, Progress, Sockets, TransportPath, Verdict};
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{Job, WorkerProgram};
-use haul_base::job::summary::Summary;
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{Bottleneck, Event, Observer, Progress, Sockets, TransportPath, Verdict};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{CopySpec, WorkerProgram};
+use haul_base::copy::summary::Summary;
 use haul_base::sys::cancel::Cancel;
 
 use crate::controller;
@@ -57,7 +57,12 @@ impl ProbeSample {
 }
 
 /// Measures a part.
-pub fn measure(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBounds) -> Result<ProbeSample, Error> {
+pub fn measure(
+    copy: CopySpec,
+    program: &WorkerProgram,
+    cancel: &Cancel,
+    bounds: SampleBounds,
+) -> Result<ProbeSample, Error> {
     let own = cancel.of_part();
     let mut witness = SampleWitness {
         own: own.clone(),
@@ -72,7 +77,7 @@ pub fn measure(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: Sampl
         has_moved: false,
         failure: None,
     };
-    let outcome = controller::run(job, program.clone(), &own, &RuntimeControl::new(), &mut witness);
+    let outcome = controller::run(copy, program.clone(), &own, &RuntimeControl::new(), &mut witness);
     match outcome {
         _ if cancel.is_cancelled() => Err(Error::Interrupted),
         _ if let Some(failure) = witness.failure.take() => Err(Error::Failed(failure)),
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_network_within_one_host_blames_no_link() {
-        use haul_base::job::event::NetworkPath;
+        use haul_base::copy::event::NetworkPath;
         let sample = |to: &str, limit| {
             let path = NetworkPath { from: "127.0.0.1:1".into(), to: to.into(), ..NetworkPath::default() };
             let transport = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };

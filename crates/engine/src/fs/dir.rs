@@ -85,7 +85,7 @@ impl Dir {
         Self::root(DirAccess::Search.open(path, &cache)?, cache)
     }
 
-    /// Opens a root that `cache` may close like any other directory, for jobs of many operands. It is reopened by
+    /// Opens a root that `cache` may close like any other directory, for copies of many operands. It is reopened by
     /// `path`; another directory at that path is then an error.
     pub fn open_operand(path: &Path, access: DirAccess, cache: Arc<FdCache>) -> io::Result<Self> {
         let fd = access.open(path, &cache)?;

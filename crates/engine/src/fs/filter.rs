@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_proto::filter::definition::FilterOptions;
 use haul_proto::filter::{FilterScope, Matcher, PatternListError, PatternRules};
 use haul_proto::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};

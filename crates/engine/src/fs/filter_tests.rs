@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};

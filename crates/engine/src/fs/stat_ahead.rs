@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Mutex;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::sync::lock;
 use haul_proto::path::Name;

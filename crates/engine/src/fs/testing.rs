@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_proto::limits::SYMLINK_MAX;
 use haul_proto::path::Name;
 use rustix::fs::{FileType, readlinkat};

@@ -1,6 +1,6 @@
 //! Options of a walk.
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use rustix::fs::FileType;
 
 use crate::fs::FileIdentity;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use proptest::prelude::*;
 

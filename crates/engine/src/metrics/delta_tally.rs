@@ -1,4 +1,4 @@
-//! Results of base files in a job, counted at the target.
+//! Results of base files in a copy, counted at the target.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

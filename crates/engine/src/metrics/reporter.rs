@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haul_base::control_channel::LinkWriter;
-use haul_base::job::display_path::below;
+use haul_base::copy::display_path::below;
 use haul_proto::compression::CompressionMethod;
 use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
@@ -125,14 +125,14 @@ impl Reporter {
         let _ = self.label.set(label.to_vec());
     }
 
-    /// Writes a line to the audit log, if any. An error ends the job. The path is complete.
+    /// Writes a line to the audit log, if any. An error ends the copy. The path is complete.
     pub fn audit(&self, record: &AuditRecord<'_>) -> Result<(), AuditError> {
         self.audit.as_ref().map_or(Ok(()), |audit| audit.write(record))
     }
 
     /// Writes a line about a created, changed or removed entry. `path` is complete.
     pub fn audit_change(&self, action: AuditAction, kind: EntryKind, path: &[u8]) {
-        // On an error, the log ends the job.
+        // On an error, the log ends the copy.
         let _ = self.audit(&AuditRecord { kind: Some(kind), ..AuditRecord::of(action, path) });
     }
 
@@ -154,7 +154,7 @@ impl Reporter {
         if self.is_audited() {
             let path = below(self.label.get().map_or(b"", |label| label), &path());
             let record = AuditRecord { bytes: Some(size), duration, digest, ..AuditRecord::of(action, &path) };
-            // On an error, the log ends the job.
+            // On an error, the log ends the copy.
             let _ = self.audit(&record);
         }
     }

@@ -1,4 +1,4 @@
-//! Stages of a job's threads, and their time, with one clock reading per change of stage.
+//! Stages of a copy's threads, and their time, with one clock reading per change of stage.
 //!
 //! A registered thread ([`StageTimers::enter`]) sets its stage by [`during`]. In other threads, that has no effect, so
 //! shared code can call it. The kernel reports the CPU time of a stage; that call is expensive, and made for a sample
@@ -21,7 +21,7 @@ const SAMPLED_PART: u64 = 32;
 /// Time in every stage.
 pub type StageTotals = [Spent; Stage::ALL.len()];
 
-/// The threads of a job.
+/// The threads of a copy.
 #[derive(Default)]
 pub struct StageTimers(Mutex<TimerState>);
 

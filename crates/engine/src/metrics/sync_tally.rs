@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use haul_base::sys::sync::lock;
 use haul_proto::sync::SyncCounters;
 
-/// [`SyncCounters`] of a running job.
+/// [`SyncCounters`] of a running copy.
 #[derive(Debug, Default)]
 pub struct SyncTally {
     /// Entries removed at the target.

@@ -1,5 +1,5 @@
 //! Supervision of the controller: reads the control channel. While the worker waits for something else, it detects a
-//! lost controller or a request to stop. Without it, a worker could outlive its job on another host.
+//! lost controller or a request to stop. Without it, a worker could outlive its copy on another host.
 //!
 //! The reader of the control channel detects a controller that vanished silently ([`haul_base::idle_timeout`]). Every
 //! other wait of a worker ends by itself.
@@ -52,13 +52,13 @@ impl ControllerWatchdog {
         matches!(poll_all(&mut fds, Some(Duration::ZERO)), Ok(ready) if ready > 0)
     }
 
-    /// Waits until `socket` is writable. `false` if the job is over: the controller is gone, or this process is to
+    /// Waits until `socket` is writable. `false` if the copy is over: the controller is gone, or this process is to
     /// stop.
     pub fn wait_writable(&self, socket: impl AsFd) -> bool {
         self.wait(Some(socket.as_fd()), None)
     }
 
-    /// Waits for `pause`. Returns `false` at once if the job is over.
+    /// Waits for `pause`. Returns `false` at once if the copy is over.
     pub fn pause(&self, pause: Duration) -> bool {
         self.wait(None, Some(pause))
     }

@@ -1,7 +1,7 @@
 //! The paths between two ends: selects the paths in use, the streams to close, and the streams to open.
 //!
 //! The main path is the path of the first stream, until another proves better. Other paths are used while they are
-//! compared with it, or to the end of the job if requested. A path without any acknowledgement is left for another.
+//! compared with it, or to the end of the copy if requested. A path without any acknowledgement is left for another.
 //!
 //! The path through the control channel serves until a direct one is up. It replaces them for good if nothing sent over
 //! them is acknowledged while the control channels work, as their controller says.
@@ -72,7 +72,7 @@ impl PathMeasurement {
     }
 }
 
-/// All paths of a job.
+/// All paths of a copy.
 #[derive(Debug, Default)]
 pub struct Multipath {
     /// Whether all paths stay in use to the end.
@@ -92,7 +92,7 @@ pub struct Multipath {
 const LEFT_AFTER_US: u64 = 10_000_000;
 
 impl Multipath {
-    /// Creates the state for a job on the best path or, with `all`, on all paths.
+    /// Creates the state for a copy on the best path or, with `all`, on all paths.
     pub fn new(all: bool) -> Self {
         Self { all, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The streams of a running job: admission and end of streams, samples of their sockets, closing of broken streams, and
+//! The streams of a running copy: admission and end of streams, samples of their sockets, closing of broken streams, and
 //! opening of new ones. The contents of streams are handled elsewhere.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::net::stream::{DataStream, StreamIds};
 use crate::sys::tcp_info::{TcpInfo, tcp_info};
 use crate::sys::usage::micros;
 
-/// All streams of a job.
+/// All streams of a copy.
 pub struct StreamPool {
     /// Most streams in use per path. More may exist for a while, because an end detects the loss of a stream late.
     most: usize,
@@ -81,7 +81,7 @@ pub struct PoolSnapshot {
 }
 
 impl StreamPool {
-    /// Creates the pool of a job with at most `most` streams in use per path.
+    /// Creates the pool of a copy with at most `most` streams in use per path.
     pub fn new(most: u16, all_paths: bool) -> Self {
         let state = Mutex::new(PoolState { multipath: Multipath::new(all_paths), ..PoolState::default() });
         let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), StreamIds::default());

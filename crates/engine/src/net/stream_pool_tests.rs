@@ -1,6 +1,6 @@
 //! Tests of new, closed and replaced streams over real sockets.
 
-use haul_proto::ids::JobId;
+use haul_proto::ids::CopyId;
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::route::Route;
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Returns two streams between two ends, with the first end's connector and the second's accepted streams.
 fn two_streams() -> (ConnectedStreams, Vec<DataStream>, AcceptedStreams, Vec<DataStream>) {
-    let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
+    let (session, secret, suite) = (CopyId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
     let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
     let (port, accepted) = listen(AcceptAddress::default(), credentials.clone(), SocketOptions::default()).unwrap();
     let socket = SocketOptions::default();

@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_base::job::display_path::below;
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::display_path::below;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::describe::describe;
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
@@ -21,8 +21,8 @@ use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::io::storage::FileAccess;
 use crate::partials::ranges::RangeJournal;
+use crate::receiver::place::copy_locks::CopyLocks;
 use crate::receiver::place::error::{FileError, OtherRun};
-use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::{JournalLocation, OpenJournal};
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{is_own_name, lock_file};
@@ -399,8 +399,8 @@ fn idle_since(then: Timestamp) -> Duration {
 }
 
 /// Inspection and cleaning never wait for a copy.
-fn impatient() -> JobLocks {
-    JobLocks::with_patience(Duration::ZERO)
+fn impatient() -> CopyLocks {
+    CopyLocks::with_patience(Duration::ZERO)
 }
 
 fn is_there(dir: &Dir, name: &Name) -> io::Result<bool> {

@@ -2,7 +2,7 @@
 //!
 //! The worker writes only what it has verified itself. Names are escaped and lines have no control characters, so that
 //! neither the other end nor the controller can forge a line. The worker opens the log before it confines itself. A log
-//! that cannot be opened or written ends the job.
+//! that cannot be opened or written ends the copy.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -100,7 +100,7 @@ pub struct AuditClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditAction {
     /// A worker has taken a Request.
-    Job,
+    Accepted,
     /// The first contents of a large file or a pipe are sent.
     Begun,
     /// A whole file was read and sent.
@@ -132,7 +132,7 @@ pub enum AuditAction {
 impl AuditAction {
     fn word(self) -> &'static str {
         match self {
-            Self::Job => "job",
+            Self::Accepted => "accepted",
             Self::Begun => "begun",
             Self::Sent => "sent",
             Self::Received => "received",
@@ -187,11 +187,11 @@ pub struct AuditLog {
     /// The base of relative paths.
     directory: PathBuf,
     has_failed: AtomicBool,
-    /// Ends the job.
+    /// Ends the copy.
     on_failure: OnceLock<Box<EndJob>>,
 }
 
-/// Ends the job, for this reason.
+/// Ends the copy, for this reason.
 type EndJob = dyn Fn(&str) + Send + Sync;
 
 enum AuditSink {
@@ -234,7 +234,7 @@ impl AuditLog {
         self.sinks.iter().try_for_each(|sink| sink.write(&line)).inspect_err(|error| self.fail(error))
     }
 
-    /// In a thread, since the caller may hold a lock that the end of the job needs.
+    /// In a thread, since the caller may hold a lock that the end of the copy needs.
     fn fail(self: &Arc<Self>, error: &AuditError) {
         if !self.has_failed.swap(true, Ordering::SeqCst) {
             self.end(error);
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_log_ends_the_job_once() {
+    fn an_unwritable_log_ends_the_copy_once() {
         let full = openat(CWD, "/dev/full", OFlags::WRONLY, Mode::empty()).unwrap();
         let audit = audit(vec![AuditSink::File(Mutex::new(full), "/dev/full".into())], None);
         let line = audit.line(&received(b"a"), UNIX_EPOCH);

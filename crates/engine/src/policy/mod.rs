@@ -2,7 +2,7 @@
 //!
 //! Each line is empty, a comment that begins with `#`, or `name = value`; `SETTINGS` has the names and values. Policies
 //! only restrict: what one file forbids, no other file allows. A file that others can write, or that cannot be read or
-//! understood, forbids every job.
+//! understood, forbids every copy.
 
 pub mod audit;
 
@@ -34,7 +34,7 @@ pub enum PolicyRule {
     NoOwnCommands,
     /// No hashes of blocks of existing files for sources (`--delta`, `--detect-renames`).
     NoDeltas,
-    /// No job without a sandbox for the worker.
+    /// No copy without a sandbox for the worker.
     SandboxRequired,
 }
 
@@ -49,7 +49,7 @@ impl PolicyRule {
     }
 }
 
-/// A policy file that forbids every job.
+/// A policy file that forbids every copy.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyFileError {
     /// It cannot be read or trusted.
@@ -134,7 +134,7 @@ pub struct HostPolicy {
     rules: Vec<(PolicyRule, PathBuf)>,
     /// Destinations of the audit log.
     audit: Vec<AuditDestination>,
-    /// The error of a file, which forbids every job.
+    /// The error of a file, which forbids every copy.
     fault: Option<Arc<PolicyFileError>>,
 }
 
@@ -150,7 +150,7 @@ impl HostPolicy {
         policy
     }
 
-    /// The error that forbids every job.
+    /// The error that forbids every copy.
     pub fn fault(&self) -> Option<&Arc<PolicyFileError>> {
         self.fault.as_ref()
     }
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_line_forbids_every_job_and_is_named() {
+    fn an_invalid_line_forbids_every_copy_and_is_named() {
         for line in ["programs = maybe", "progams = no", "programs", "= no", "programs = no = no", "\u{1b}[2J = no"] {
             let (policy, _dir) = read(&format!("# policy\n{line}\n"));
             let fault = policy.fault().unwrap_or_else(|| panic!("{line}")).to_string();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_writable_by_others_forbids_every_job() {
+    fn a_file_writable_by_others_forbids_every_copy() {
         if haul_lab::is_emulated_without("other owner") {
             return;
         }

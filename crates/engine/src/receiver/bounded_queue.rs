@@ -1,4 +1,4 @@
-//! Queues whose waiting threads end with the job.
+//! Queues whose waiting threads end with the copy.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};

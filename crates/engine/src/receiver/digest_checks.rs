@@ -15,8 +15,8 @@ use haul_proto::wire::report::WorkerMessage;
 
 use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::error::FileError;
 
 /// Read size for existing files.
@@ -24,20 +24,20 @@ const READ_BYTES: usize = 256 << 10;
 
 /// Expected digests, and the requested checksums.
 pub struct DigestChecks {
-    pub(crate) job: Arc<ReceiverJob>,
+    pub(crate) copy: Arc<ReceiverCopy>,
     /// Expected digests, by name.
     pub(crate) expected: RwLock<Option<ExpectedDigests>>,
 }
 
 impl DigestChecks {
-    pub(super) fn new(job: &Arc<ReceiverJob>) -> Self {
-        let checksum = job.request.settings.checksum.as_ref();
+    pub(super) fn new(copy: &Arc<ReceiverCopy>) -> Self {
+        let checksum = copy.request.settings.checksum.as_ref();
         let by_name = checksum.filter(|checksum| checksum.against == ChecksumSource::Lines);
         let expected = RwLock::new(by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm)));
-        Self { job: Arc::clone(job), expected }
+        Self { copy: Arc::clone(copy), expected }
     }
 
-    /// Adds lines of expected digests, before the job starts.
+    /// Adds lines of expected digests, before the copy starts.
     pub fn expect_lines(&self, lines: &[u8]) -> Result<(), &'static str> {
         let mut expected = self.expected.write().unwrap_or_else(PoisonError::into_inner);
         let expected = expected.as_mut().ok_or("unrequested lines of digests")?;
@@ -53,29 +53,29 @@ impl DigestChecks {
 
     /// The requested checksum, if the target computes it.
     fn checksum(&self) -> Option<&ChecksumRequest> {
-        self.job.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
+        self.copy.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
     }
 
     /// Whether any digest is requested, so that all data must be hashed.
     pub(crate) fn wants_digests(&self) -> bool {
-        self.job.request.settings.checksum.is_some()
+        self.copy.request.settings.checksum.is_some()
     }
 
     /// Whether the source reads all of each file: for a digest, or to remove it only if it is here.
     pub(crate) fn is_read_anyway(&self) -> bool {
-        self.wants_digests() && self.checksum().is_none() || self.job.request.sync.source_removes
+        self.wants_digests() && self.checksum().is_none() || self.copy.request.sync.source_removes
     }
 
     pub(crate) fn sum<'i>(&self, file: &'i ReceivingFile) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
-        let sum = || Box::new(FileChecksum::new(algorithm, self.job.request.settings.frame));
+        let sum = || Box::new(FileChecksum::new(algorithm, self.copy.request.settings.frame));
         (algorithm != ChecksumAlgorithm::Blake3).then(|| &**file.sum.sum.get_or_init(sum))
     }
 
     /// Hashes a verified frame before its write, unless the frame is queued for writing in order.
     pub(crate) fn update(&self, file: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
         if let Some(sum) = self.sum(file).filter(|_| file.in_order_queue().is_none()) {
-            sum.update(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
+            sum.update(frame.offset / u64::from(self.copy.request.settings.frame.get()), payload);
         }
     }
 
@@ -123,8 +123,8 @@ impl DigestChecks {
         if self.checksum().is_some() {
             let digest = file.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
             let relative = file.relative();
-            let path = if relative.is_empty() { file.display_path(&self.job.destination) } else { relative };
-            self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
+            let path = if relative.is_empty() { file.display_path(&self.copy.destination) } else { relative };
+            self.copy.reporter.send(&WorkerMessage::Checksum { path, digest });
         }
     }
 
@@ -135,7 +135,7 @@ impl DigestChecks {
         open: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> Result<Option<Digest>, FileError> {
         let Some(checksum) = self.checksum() else { return Ok(None) };
-        let wants_digest = self.job.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
+        let wants_digest = self.copy.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
         let mut blake3 = wants_digest.then(blake3::Hasher::new);
         let mut hasher = Hasher::new(checksum.algorithm);
         let (mut file, mut room) = (File::from(open()?), vec![0; READ_BYTES]);
@@ -157,7 +157,7 @@ impl DigestChecks {
             Some(blake3) => Some(*blake3.finalize().as_bytes()),
             None => digest.clone().try_into().ok().filter(|_| checksum.algorithm == ChecksumAlgorithm::Blake3),
         };
-        self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
+        self.copy.reporter.send(&WorkerMessage::Checksum { path, digest });
         Ok(computed)
     }
 
@@ -168,15 +168,15 @@ impl DigestChecks {
 
     pub(crate) fn read_again(&self, file: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let Some(Ok(opened)) = file.opened() else { return Err(io::ErrorKind::NotFound.into()) };
-        read_at(&**opened.fd(), room, index * u64::from(self.job.request.settings.frame.get()))
+        read_at(&**opened.fd(), room, index * u64::from(self.copy.request.settings.frame.get()))
     }
 
     /// Whether the payload has the source's BLAKE3 digest, if the target computes it.
     pub(crate) fn hashes_agree(&self, frame: &DataFrame, file: &ReceivingFile, payload: &[u8]) -> bool {
-        let len = self.job.request.settings.frame;
+        let len = self.copy.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
-        !self.job.rehashes()
+        !self.copy.rehashes()
             || match file.is_open_ended() {
                 // Whether the first frame is the only one is unknown yet.
                 true => hash(false) || index == 0 && hash(true),
@@ -186,7 +186,7 @@ impl DigestChecks {
 
     pub(crate) fn pack_hashes_agree(&self, pack: &PackFrame, payload: &[u8]) -> bool {
         let mut rest = payload;
-        !self.job.rehashes()
+        !self.copy.rehashes()
             || pack.files.iter().all(|file| {
                 let (bytes, behind) = rest.split_at(rest.len().min(file.len as usize));
                 rest = behind;

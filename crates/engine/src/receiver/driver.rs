@@ -43,7 +43,8 @@ struct Consequences {
 impl TargetReceiver {
     /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
-        let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_filter())?;
+        let message =
+            SourceMessage::decode_keeping(bytes, self.copy.request.settings.number, self.copy.extras_filter())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { listing: ListingEnd::Incomplete, .. });
         if let SourceMessage::DirectoryEnd { entry, listing } = message {
             self.removals.reserve_removals(entry, listing != ListingEnd::Complete);
@@ -55,7 +56,7 @@ impl TargetReceiver {
         match step {
             TargetStep::Passed(before) => {
                 self.tree.list_batches.forget_batch(before)?;
-                self.job.reporter.send(&WorkerMessage::ListAck { before });
+                self.copy.reporter.send(&WorkerMessage::ListAck { before });
             }
             TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
             TargetStep::Patterns(entry, file, text) => self.removals.filter.add(entry, file, text)?,
@@ -105,7 +106,7 @@ impl TargetReceiver {
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             TargetStep::Abandon(entry, item, has_vanished) => {
                 if !has_vanished {
-                    self.job.note_failed_entry();
+                    self.copy.note_failed_entry();
                 }
                 if let ReceiverEntry::File(file) = &*item {
                     file.discard(&self.tree.temp_files);
@@ -119,7 +120,7 @@ impl TargetReceiver {
                     file.discard(&self.tree.temp_files);
                     // Other runs write the other ranges of the file.
                     file.journal().filter(|_| file.range().is_some()).iter().for_each(|journal| journal.void());
-                    self.job.fail_entry(file.display_path(&self.job.destination), FileError::Mismatch);
+                    self.copy.fail_entry(file.display_path(&self.copy.destination), FileError::Mismatch);
                     self.end_entry(entry, false);
                 }
                 ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
@@ -147,10 +148,10 @@ impl TargetReceiver {
             match (&answer, &entry.kind) {
                 (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
                 (EntryAnswer::Delta(item), EntryContent::File { size }) => {
-                    deltas.push((id, Arc::clone(item), 0..self.job.request.settings.frame.frames(*size)));
+                    deltas.push((id, Arc::clone(item), 0..self.copy.request.settings.frame.frames(*size)));
                 }
                 (EntryAnswer::Compare(item), EntryContent::File { size }) => {
-                    let frames = 0..self.job.request.settings.frame.frames(*size);
+                    let frames = 0..self.copy.request.settings.frame.frames(*size);
                     chunks.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
                 (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
@@ -181,7 +182,7 @@ impl TargetReceiver {
         let ReceiverEntry::File(file) = item else { return };
         match self.digests.complete_sum(file, size, || !self.session.is_stopped()) {
             Ok(()) => self.run_step(self.session.apply(|machine| machine.summed(entry))),
-            // A stopped job reports nothing more.
+            // A stopped copy reports nothing more.
             Err(_) if self.session.is_stopped() => {}
             Err(error) => self.fail_file(entry, item, &FileError::Reread(error.into())),
         }
@@ -205,10 +206,10 @@ impl TargetReceiver {
             Ok(stored) => stored,
             Err(error) => return self.fail_file(frame.entry, &item, &error),
         };
-        add(&self.job.reporter.tally.bytes_stored, stored);
-        let settings = &self.job.request.settings;
+        add(&self.copy.reporter.tally.bytes_stored, stored);
+        let settings = &self.copy.request.settings;
         if let ReceiverEntry::File(file) = &*item {
-            file.count_written(len as u64, &self.job.reporter.tally.bytes_written);
+            file.count_written(len as u64, &self.copy.reporter.tally.bytes_written);
             let index = frame.offset / u64::from(settings.frame.get());
             let value = settings.blake3.then_some(frame.value);
             if let Some(journal) = file.journal() {
@@ -227,9 +228,9 @@ impl TargetReceiver {
         let next = self.session.apply(|machine| {
             // Data of an entry that was offered again belongs to the new offer.
             if machine.is_known(entry) {
-                file.give_up(self.job.request.partial.keep, &self.tree.temp_files);
-                // Under the lock: the job may end with this entry, and its summary counts the failure.
-                self.job.fail_file(file, error);
+                file.give_up(self.copy.request.partial.keep, &self.tree.temp_files);
+                // Under the lock: the copy may end with this entry, and its summary counts the failure.
+                self.copy.fail_file(file, error);
             }
             machine.settle_entry(entry, false)
         });
@@ -240,10 +241,10 @@ impl TargetReceiver {
     /// Handles a compared file with differing frames.
     fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
         if let Some(file) = compared_file(item) {
-            let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
+            let content = content(differing, u64::from(self.copy.request.settings.frame.get()), file.size);
             let mut differences = file.differences.clone();
             differences.insert(0, content);
-            self.job.reporter.file_compared(|| file.relative(), file.size, None);
+            self.copy.reporter.file_compared(|| file.relative(), file.size, None);
             self.decider.comparer.report_differences(&file.relative(), differences);
         }
         self.end_entry(entry, true);
@@ -253,7 +254,7 @@ impl TargetReceiver {
     pub(super) fn compare_failed(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
         let Some(file) = compared_file(item) else { return };
         if !file.failed.swap(true, Ordering::Relaxed) {
-            self.job.fail(self.job.destination.path(&file.relative()), error);
+            self.copy.fail(self.copy.destination.path(&file.relative()), error);
             self.end_entry(entry, false);
         }
     }
@@ -283,7 +284,7 @@ impl TargetReceiver {
 
     /// Creates the hard links that waited for an entry that ended otherwise than by [`Self::end_entries`].
     pub(super) fn end_links(&self, entry: EntryId, outcome: LinkOutcome) {
-        if self.job.request.metadata.preserve.hard_links {
+        if self.copy.request.metadata.preserve.hard_links {
             let links = self.waiting_links([(entry, outcome)]);
             self.follow(Consequences { links, ..Consequences::default() });
         }
@@ -324,7 +325,7 @@ impl TargetReceiver {
     }
 
     fn waiting_links(&self, ended: impl IntoIterator<Item = (EntryId, LinkOutcome)>) -> VecDeque<LinkStep> {
-        if !self.job.request.metadata.preserve.hard_links {
+        if !self.copy.request.metadata.preserve.hard_links {
             return VecDeque::new();
         }
         let mut table = lock(&self.links.hard_links.0);
@@ -376,7 +377,7 @@ impl TargetReceiver {
             }
         };
         let done = made.unwrap_or_else(|error| {
-            self.job.fail_entry(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), error);
+            self.copy.fail_entry(self.copy.destination.path(&other.dir.path_of(other.name.as_bytes())), error);
             false
         });
         Some((other.entry, done))

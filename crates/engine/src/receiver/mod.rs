@@ -1,14 +1,15 @@
-//! The target's end of a job: answers offers, verifies frames, writes files, and renames them to their final names.
+//! The target's end of a copy: answers offers, verifies frames, writes files, and renames them to their final names.
 //!
 //! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
 //! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
 //! frames ([`receive`]), and one commits complete files ([`commit`]). [`threads`] has their loops, and [`driver`] says what
 //! happens next to an entry. [`place`] and [`tree`] know the
-//! destination. Jobs that only compare ([`compare`]) read files instead.
+//! destination. Copies that only compare ([`compare`]) read files instead.
 
 mod bounded_queue;
 mod commit;
 mod compare;
+mod copy;
 mod decide;
 mod delete;
 pub(crate) mod delta;
@@ -17,7 +18,6 @@ mod driver;
 mod durability;
 mod entry;
 pub(crate) mod file;
-mod job;
 mod links;
 mod metadata;
 pub(crate) mod place;
@@ -51,6 +51,7 @@ use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::delete::Removals;
@@ -59,13 +60,12 @@ use crate::receiver::delete::removal::ExtraneousRemoval;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::durability::commit_queue::CommitQueue;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::metadata::owners::TargetOwners;
+use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::{self, RefusedRequest};
 use crate::receiver::place::directory_locks::DirectoryLocks;
-use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
 use crate::receiver::receive::FrameReceiver;
 use crate::receiver::receive::partial_verification::PartialVerifier;
@@ -74,12 +74,12 @@ use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// The target's end of a job: passes messages and frames from the source to the components.
+/// The target's end of a copy: passes messages and frames from the source to the components.
 ///
 /// Components depend only on those before them in this list.
 pub struct TargetReceiver {
     /// The request, the destination, and reports to the controller.
-    pub job: Arc<ReceiverJob>,
+    pub copy: Arc<ReceiverCopy>,
     pub(crate) digests: Arc<DigestChecks>,
     metadata: Arc<MetadataWriter>,
     pub(crate) session: Arc<ReceiverSession>,
@@ -111,7 +111,7 @@ impl TargetReceiver {
         context: &WorkerContext,
         inherited: Option<InheritedPipe>,
     ) -> Result<Self, RefusedRequest> {
-        let quota = Arc::new(JobQuota::new(context.allowance.clone()));
+        let quota = Arc::new(CopyQuota::new(context.allowance.clone()));
         quota.take_names(destination::missing_directories(&request))?;
         let destination = match request.pipe {
             PipeKind::No => destination::find(&request, context.state_dir.as_deref(), &reporter)?,
@@ -128,12 +128,12 @@ impl TargetReceiver {
         let extraneous = ExtraneousRemoval::prepare(&request, kept)?;
         let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
         let session = Arc::new(ReceiverSession::new(&request));
-        let job = Arc::new(ReceiverJob::new(request, destination, context, reporter));
-        let digests = Arc::new(DigestChecks::new(&job));
-        let metadata = Arc::new(MetadataWriter::new(&job, owners, &commit_queue));
-        let links = Arc::new(LinkTracker::new(&job));
+        let copy = Arc::new(ReceiverCopy::new(request, destination, context, reporter));
+        let digests = Arc::new(DigestChecks::new(&copy));
+        let metadata = Arc::new(MetadataWriter::new(&copy, owners, &commit_queue));
+        let links = Arc::new(LinkTracker::new(&copy));
         let removals = Arc::new(Removals::new(&metadata, &session, backup, extraneous));
-        let state_dir = context.state_dir.as_deref().filter(|_| job.writes_trees());
+        let state_dir = context.state_dir.as_deref().filter(|_| copy.writes_trees());
         let directory_locks = DirectoryLocks::open(state_dir);
         let tree = Arc::new(TargetTree::new(&removals, journals, quota, directory_locks));
         let deltas = Arc::new(DeltaStage::new(&tree));
@@ -142,11 +142,11 @@ impl TargetReceiver {
         let verifier = PartialVerifier::new(&digests, &deltas);
         let frames = FrameReceiver::new(&digests, &deltas, context.rate);
         let committer = Committer::new(&digests, &links, &deltas, commit_queue);
-        if job.destination.is_new {
-            job.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
+        if copy.destination.is_new {
+            copy.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
         }
         Ok(Self {
-            job,
+            copy,
             digests,
             metadata,
             session,
@@ -163,12 +163,12 @@ impl TargetReceiver {
 
     /// Permits access to the destination, earlier copies, backups, journals, locks and remembered trees.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
-        let kept = self.job.request.metadata.preserve;
+        let kept = self.copy.request.metadata.preserve;
         // Hard links into an earlier copy, and backups, cross directories, whatever their type.
         let backs_up = self.removals.backup.is_some();
-        let hard_links = kept.hard_links || !self.job.request.sync.link_dests.is_empty() || backs_up;
+        let hard_links = kept.hard_links || !self.copy.request.sync.link_dests.is_empty() || backs_up;
         let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
-        let rights = match self.job.compares() || self.job.is_dry() {
+        let rights = match self.copy.compares() || self.copy.is_dry() {
             true => ConfineRights::ReadTree,
             false => ConfineRights::Land(haul_proto::wire::preserve::PreserveOptions {
                 hard_links,
@@ -177,14 +177,14 @@ impl TargetReceiver {
                 ..kept
             }),
         };
-        self.job.destination.allow(bounds, rights);
+        self.copy.destination.allow(bounds, rights);
         self.decider.link_dests.allow(bounds, rights);
         self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.tree.journals.allow(bounds);
-        self.tree.job_locks.allow(bounds);
+        self.tree.copy_locks.allow(bounds);
     }
 
-    /// Ends verification and comparison: all entries are complete, or the job is stopped.
+    /// Ends verification and comparison: all entries are complete, or the copy is stopped.
     pub fn is_over(&self) {
         self.verifier.claims.close();
         self.decider.comparer.chunks.close();
@@ -196,7 +196,7 @@ impl TargetReceiver {
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
         match self.session.wait_for_output() {
             SessionOutput::Messages(messages) => {
-                Some(messages.iter().map(|message| message.encode(self.job.request.settings.number)).collect())
+                Some(messages.iter().map(|message| message.encode(self.copy.request.settings.number)).collect())
             }
             SessionOutput::Finished => {
                 self.removals.remove_extraneous_after();
@@ -213,10 +213,10 @@ impl TargetReceiver {
         self.frames.rate_limit.set(0);
         self.committer.commit_queue.stop();
         self.is_over();
-        self.tree.job_locks.close();
+        self.tree.copy_locks.close();
         self.removals.extraneous.stop();
-        self.job.destination.abandon();
+        self.copy.destination.abandon();
         self.metadata.restore_modes();
-        self.tree.temp_files.close(self.job.request.partial.keep);
+        self.tree.temp_files.close(self.copy.request.partial.keep);
     }
 }

@@ -21,7 +21,7 @@ use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time_of, name};
 use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker, link_open_file};
 use crate::receiver::decide::symlinks::make_link;
-use crate::receiver::place::job_locks::JobLocks;
+use crate::receiver::place::copy_locks::CopyLocks;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::TempFiles;
 use crate::receiver::place::temp_names::temporary_name;
@@ -58,8 +58,8 @@ const OPERATIONS: [(&str, Held, ByPath); 12] = [
     ("stat", stat, |dir, arena| Ok(fs::metadata(dir.join("leaf"))?.ino() == arena.outside_leaf)),
 ];
 
-fn hasty() -> JobLocks {
-    JobLocks::with_patience(Duration::ZERO)
+fn hasty() -> CopyLocks {
+    CopyLocks::with_patience(Duration::ZERO)
 }
 
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {

@@ -55,7 +55,7 @@ pub(super) enum SessionOutput {
     Messages(Vec<TargetMessage>),
     /// All entries are complete.
     Finished,
-    /// The job was stopped.
+    /// The copy was stopped.
     Stopped,
 }
 
@@ -81,7 +81,7 @@ impl ReceiverSession {
         self.apply_locked(lock(&self.state), change)
     }
 
-    /// The same, once `may` is true of the state machine, or the job is stopped.
+    /// The same, once `may` is true of the state machine, or the copy is stopped.
     pub(super) fn apply_when<R>(
         &self,
         may: impl Fn(&TargetSession<ReceiverEntry>) -> bool,

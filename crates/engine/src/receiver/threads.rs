@@ -39,7 +39,7 @@ impl TargetReceiver {
     }
 
     fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
-        let mut buffer = FrameBuffer::new(self.job.request.settings.frame);
+        let mut buffer = FrameBuffer::new(self.copy.request.settings.frame);
         loop {
             while !writer.wait_for(stream.socket()) {
                 self.report_written(writer);
@@ -121,7 +121,7 @@ impl TargetReceiver {
         }
     }
 
-    /// Rebuilds frames until the job is over, or until the source has sent too many wrong ones.
+    /// Rebuilds frames until the copy is over, or until the source has sent too many wrong ones.
     pub fn make_frames(&self) -> Result<(), ProtocolError> {
         let mut writer = self.frames.writer();
         while let Some(build) = self.deltas.frame_builds.pop(false, VecDeque::pop_front).or_else(|| {
@@ -135,15 +135,15 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// Signs base files until the job is over.
+    /// Signs base files until the copy is over.
     pub fn sign_base_files(&self) {
-        let mut reader = self.job.reader();
+        let mut reader = self.copy.reader();
         while let Some(FailedUpdate { entry, item, error }) = self.deltas.sign_up_to_failure(&mut reader) {
             self.fail_file(entry, &item, &error);
         }
     }
 
-    /// Verifies claims in order until the job is over.
+    /// Verifies claims in order until the copy is over.
     pub fn run_verification(&self) {
         while let Some(claim) = self.verifier.claims.next() {
             match claim {
@@ -166,9 +166,9 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// Reads files for comparison until the job is over.
+    /// Reads files for comparison until the copy is over.
     pub fn run_comparison(&self) {
-        let (mut reader, mut held) = (ComparisonReader::new(self.job.reader()), Vec::new());
+        let (mut reader, mut held) = (ComparisonReader::new(self.copy.reader()), Vec::new());
         let comparer = &self.decider.comparer;
         while let Some(HashedChunk { entry, item, frames }) = comparer.hash_next(&mut reader, false).or_else(|| {
             // Results are reported before a wait.
@@ -188,13 +188,13 @@ impl TargetReceiver {
         }
     }
 
-    /// Commits groups until the job is over, and runs checkpoints.
+    /// Commits groups until the copy is over, and runs checkpoints.
     pub fn run_commits(&self) {
         let mut named = Vec::new();
         while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
             match task {
                 CommitTask::Group(group) => named = self.commit_group(group, named),
-                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.job),
+                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.copy),
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_base::job::allowance::Allowance;
+use haul_base::copy::allowance::Allowance;
 
 use crate::policy::HostPolicy;
 

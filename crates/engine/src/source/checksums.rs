@@ -52,7 +52,7 @@ impl Source {
     pub(super) fn sum_up(&self, entry: EntryId, item: &SourceEntry, digest: Digest) {
         match self.finish_sum(item, digest) {
             Ok(()) => self.lock().machine.summed(entry),
-            // A stopped job reports nothing more.
+            // A stopped copy reports nothing more.
             Err(_) if self.lock().stopped => {}
             Err(error) => self.fail(entry, item, error),
         }

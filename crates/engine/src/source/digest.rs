@@ -1,4 +1,4 @@
-//! The digest of a file before its offer, for jobs that compare by digest: the walk reads the whole file.
+//! The digest of a file before its offer, for copies that compare by digest: the walk reads the whole file.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct WalkDigester {
 
 impl WalkDigester {
     /// BLAKE3 of a file's contents. `None` if the file is unreadable or differs from its offer, which the copy itself
-    /// reports, or if the job was stopped.
+    /// reports, or if the copy was stopped.
     pub fn digest(&mut self, source: &Source, item: &SourceEntry) -> Option<Digest> {
         let frame_bytes = source.request.settings.frame.bytes();
         let reader = self.reader.get_or_insert_with(|| FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)));

@@ -130,7 +130,7 @@ fn found(item: &SourceEntry) -> SourceEntry {
 }
 
 #[test]
-fn a_stopped_job_does_not_wait_for_the_end_of_a_huge_file() {
+fn a_stopped_copy_does_not_wait_for_the_end_of_a_huge_file() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let path = make_file(temp.path().join("tree/huge"));

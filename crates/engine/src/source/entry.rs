@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use haul_base::job::null;
+use haul_base::copy::null;
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
 use rustix::fs::FileType;

@@ -36,7 +36,7 @@ impl UnreportedExclusions {
         self.vanished.len() >= LEFT_OUT_NAMES_MAX
     }
 
-    /// Reports the names. `None` if the job was stopped.
+    /// Reports the names. `None` if the copy was stopped.
     pub fn report(&mut self, source: &Source, directory: EntryId) -> Option<()> {
         let Self { excluded, vanished } = std::mem::take(self);
         if !excluded.is_empty() {
@@ -51,7 +51,7 @@ impl UnreportedExclusions {
     }
 }
 
-/// Sends a filter file to the target. `None` if the job was stopped.
+/// Sends a filter file to the target. `None` if the copy was stopped.
 pub(super) fn report_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
     wait_for_outbox(source)?.machine.send_patterns(directory, file, text);
     source.signals.outbox.notify_all();

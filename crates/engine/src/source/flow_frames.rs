@@ -110,7 +110,7 @@ fn send_flow_frame(
         source.frames_read(of.entry, &of.handle, &[(of.index, value)], &RangeSet::new());
     }
     let offset = of.index * u64::from(settings.frame.get());
-    let trailer = RecordTrailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
+    let trailer = RecordTrailer::Data(DataFrame { copy: settings.number, entry: of.entry, offset, check, value });
     sink.send_frame(buffer, &trailer, &source.limiter)
 }
 

@@ -16,7 +16,7 @@ pub struct InputFile {
     pub fd: OwnedFd,
     /// Start offset in the file.
     pub begins: u64,
-    /// State at the start of the job; the size is that of the part.
+    /// State at the start of the copy; the size is that of the part.
     pub stat: FileStat,
 }
 

@@ -44,7 +44,7 @@ impl PendingBatches {
         Ok(())
     }
 
-    /// Waits for the next batch; `None` if the job was stopped.
+    /// Waits for the next batch; `None` if the copy was stopped.
     pub fn next(&self) -> Option<SourceBatch> {
         let mut state = lock(&self.state);
         loop {

@@ -1,4 +1,4 @@
-//! The source's end of a job: walks, offers, reads and sends.
+//! The source's end of a copy: walks, offers, reads and sends.
 //!
 //! [`Source`] holds the protocol's state machine behind a lock, and the notifications of its threads (`session`). One
 //! thread walks (`offers`), one sends messages, and one for each stream reads and sends frames (`stream_sender`).

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use haul_base::job::display_path::below;
-use haul_base::job::error::CHANGED_SINCE_PLAN;
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::display_path::below;
+use haul_base::copy::error::CHANGED_SINCE_PLAN;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::describe::describe;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
@@ -58,7 +58,7 @@ const TOO_MANY_ATTRIBUTES: &str =
 const UNREADABLE: &str = "cannot be read";
 
 impl Source {
-    /// Walks all source arguments and offers their entries. Returns after the last offer, or when the job is stopped.
+    /// Walks all source arguments and offers their entries. Returns after the last offer, or when the copy is stopped.
     pub fn walk(&self) {
         walk(self);
     }
@@ -155,7 +155,7 @@ struct OfferedOperand {
     path: Arc<[u8]>,
 }
 
-/// The methods return `None` if the job was stopped.
+/// The methods return `None` if the copy was stopped.
 impl OfferBuilder<'_> {
     fn all(&mut self, ahead: &Prefetcher) -> Option<()> {
         let source = self.source;
@@ -234,7 +234,7 @@ impl OfferBuilder<'_> {
         if is_all_filtered == Some(true) {
             exclusions::warn_all_excluded(&self.source.reporter, &operand.path);
         }
-        // A stopped job ends the walk early.
+        // A stopped copy ends the walk early.
         (!self.source.lock().stopped).then_some(())
     }
 
@@ -601,7 +601,7 @@ fn own_meta() -> EntryMetadata {
     EntryMetadata { mode: 0o644, uid, gid, modified: Timestamp::default() }
 }
 
-/// Waits for room in the window; `None` if the job was stopped.
+/// Waits for room in the window; `None` if the copy was stopped.
 pub(super) fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> {
     let mut state = source.lock();
     loop {

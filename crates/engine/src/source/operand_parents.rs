@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_base::job::display_path::own_name;
+use haul_base::copy::display_path::own_name;
 
 use crate::fs::{FileStat, lookup};
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::job::display_path::own_name;
-use haul_base::job::spec::Symlinks;
-use haul_base::job::{End, null};
+use haul_base::copy::display_path::own_name;
+use haul_base::copy::spec::Symlinks;
+use haul_base::copy::{End, null};
 use haul_base::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::path::Name;

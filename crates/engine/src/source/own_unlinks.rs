@@ -1,5 +1,5 @@
 //! Removal of a hard link updates the change time of the whole file. Updates by haul itself are recorded while another
-//! name is in the job, so that they do not count as changes.
+//! name is in the copy, so that they do not count as changes.
 
 use std::collections::HashMap;
 use std::io;
@@ -62,7 +62,7 @@ impl OwnUnlinks {
     }
 }
 
-/// Records of all files with hard links in the job.
+/// Records of all files with hard links in the copy.
 #[derive(Debug, Default)]
 pub struct OwnUnlinkRecords(Mutex<HashMap<FileIdentity, Weak<OwnUnlinks>>>);
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_base::job::display_path::below;
-use haul_base::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
+use haul_base::copy::display_path::below;
+use haul_base::copy::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
 use haul_base::sys::describe::describe;
 use haul_proto::path::Name;
 
@@ -24,8 +24,8 @@ pub enum SourceFileError {
     /// A system call failed.
     #[error("{}", describe(.0))]
     Io(#[source] Arc<io::Error>),
-    /// The job ended meanwhile.
-    #[error("the job was stopped")]
+    /// The copy ended meanwhile.
+    #[error("the copy was stopped")]
     Stopped,
     /// A growing file has become shorter.
     #[error("truncated while being followed")]

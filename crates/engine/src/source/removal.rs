@@ -1,4 +1,4 @@
-//! Removal of files and symbolic links once they are verified at the target. These are files sent in this job that the
+//! Removal of files and symbolic links once they are verified at the target. These are files sent in this copy that the
 //! target has reported complete, links that it has created, and entries that it has reported equal. Each is removed
 //! only if it still equals its offer. Directories stay, and so do existing entries without verification.
 //!
@@ -79,7 +79,7 @@ impl Source {
         }
     }
 
-    /// Removes verified files until all entries are complete. A stopped job leaves the rest.
+    /// Removes verified files until all entries are complete. A stopped copy leaves the rest.
     pub fn remove_verified(&self) {
         while let Some(batch) = self.wait_for_removals() {
             for removal in &batch {

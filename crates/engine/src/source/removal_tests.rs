@@ -325,7 +325,7 @@ fn a_forbidden_removal_is_a_failure_with_a_message() {
 }
 
 #[test]
-fn a_stopped_job_removes_no_more_files() {
+fn a_stopped_copy_removes_no_more_files() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let file = make_file(temp.path().join("tree/file"));
@@ -339,7 +339,7 @@ fn a_stopped_job_removes_no_more_files() {
 }
 
 #[test]
-fn the_removing_thread_wakes_for_each_file_and_ends_with_the_job() {
+fn the_removing_thread_wakes_for_each_file_and_ends_with_the_copy() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");

@@ -18,7 +18,7 @@ impl Source {
     pub(super) fn record_rejected(&self, rejected: &[Arc<SourceEntry>]) {
         self.rejected.fetch_add(rejected.len() as u64, Ordering::Relaxed);
         for item in rejected {
-            // On failure, the log ends the job.
+            // On failure, the log ends the copy.
             let (path, reason) = (item.path(), Some("failed at the target"));
             let _ = self.reporter.audit(&AuditRecord { reason, ..AuditRecord::of(AuditAction::Failed, &path) });
         }
@@ -27,7 +27,7 @@ impl Source {
     /// Writes an audit record for each file that these messages complete. They are sent afterwards.
     pub(super) fn audit_ends(&self, ends: &[(Arc<SourceEntry>, u64, Digest)]) {
         for (item, size, digest) in ends {
-            // On failure, the log ends the job.
+            // On failure, the log ends the copy.
             let (path, bytes, duration) = (item.path(), Some(*size), item.audited_for());
             let sent = AuditRecord::of(AuditAction::Sent, &path);
             let _ = self.reporter.audit(&AuditRecord { bytes, duration, digest: Some(digest), ..sent });

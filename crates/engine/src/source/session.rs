@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use haul_base::job::account::{WorkDone, WorkKind};
+use haul_base::copy::account::{WorkDone, WorkKind};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::entry_extras::EntryExtras;
@@ -62,7 +62,7 @@ pub(super) struct SourceSignals {
     pub(super) removals: Notify,
 }
 
-/// The source's end of a job.
+/// The source's end of a copy.
 pub struct Source {
     pub(super) request: SourceRequest,
     pub(super) operands: SourceOperands,
@@ -89,7 +89,7 @@ pub struct Source {
 /// The opened source arguments.
 pub(super) struct SourceOperands {
     pub(super) roots: Vec<Option<OperandRoot>>,
-    /// Further source arguments, in jobs that receive them while running.
+    /// Further source arguments, in copies that receive them while running.
     pub(super) listed: Option<PendingBatches>,
 }
 
@@ -217,7 +217,7 @@ impl Source {
         self.operands.roots.iter().map(|root| root.as_ref().map(OperandRoot::operand)).collect()
     }
 
-    /// Adds source arguments received while the job runs.
+    /// Adds source arguments received while the copy runs.
     pub fn add_listed(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
         self.operands.listed.as_ref().ok_or(ProtocolError::Unasked("a listed source argument"))?.add(batch)
     }
@@ -248,7 +248,7 @@ impl Source {
         let _ = self.walk.target_directory.set(target_directory);
     }
 
-    /// A sink for `stream`, with the job's compression.
+    /// A sink for `stream`, with the copy's compression.
     pub fn compressing_stream<'s>(&'s self, stream: &'s mut DataStream) -> CompressingStream<'s> {
         CompressingStream::new(stream, self.request.compression, &self.reporter.tally)
     }
@@ -310,7 +310,7 @@ impl Source {
                 let is_over = state.is_over();
                 drop(state);
                 self.audit_ends(&ends);
-                // Messages make room for others, and the last one may complete the job.
+                // Messages make room for others, and the last one may complete the copy.
                 self.signals.window.notify_all();
                 if is_over {
                     self.notify();
@@ -324,7 +324,7 @@ impl Source {
         }
     }
 
-    /// Whether the job only compares, without streams.
+    /// Whether the copy only compares, without streams.
     pub fn compares(&self) -> bool {
         self.request.compare
     }
@@ -376,7 +376,7 @@ impl Source {
         self.lock().machine.is_finished()
     }
 
-    /// Whether no work is left: all entries are complete, or the job is stopped.
+    /// Whether no work is left: all entries are complete, or the copy is stopped.
     pub(super) fn is_over(&self) -> bool {
         self.lock().is_over()
     }
@@ -463,7 +463,7 @@ impl Source {
     pub(super) fn fail_for_good(&self, entry: EntryId, item: &SourceEntry, error: &SourceFileError) {
         let (reason, has_vanished) = (error.to_string(), self.has_vanished(item, error));
         let mut state = self.lock();
-        // Reported under the lock: the job may end with this entry, and its summary counts the failure.
+        // Reported under the lock: the copy may end with this entry, and its summary counts the failure.
         if has_vanished && state.machine.vanish(entry) {
             self.reporter.vanished(item.path());
         } else if !has_vanished && state.machine.fail(entry, &reason) {

@@ -66,10 +66,10 @@ pub(super) fn send(
     }
     buffer.set_payload_len(used);
     let check = frame_check(buffer.payload());
-    let job = source.request.settings.number;
+    let copy = source.request.settings.number;
     reader.give_back(sink.send_frame(
         buffer,
-        &RecordTrailer::Pack(PackFrame { job, check, files: packed }),
+        &RecordTrailer::Pack(PackFrame { copy, check, files: packed }),
         &source.limiter,
     )?);
     Ok(())

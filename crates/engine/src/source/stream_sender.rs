@@ -33,7 +33,7 @@ use crate::source::path::SourceFileError;
 use crate::source::state::FileChange;
 use crate::source::{flow_frames, small_files};
 
-/// Discards all data, for a job that only compares.
+/// Discards all data, for a copy that only compares.
 struct NoSink;
 
 impl FrameSink for NoSink {
@@ -281,13 +281,13 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 Some(Err(error)) => return Ok(SentChunk::Unreadable(error.into())),
             };
             source.update(&chunk.handle, index, buffer.payload());
-            let (job, entry, offset) = (settings.number, chunk.entry, index * u64::from(frame.get()));
+            let (copy, entry, offset) = (settings.number, chunk.entry, index * u64::from(frame.get()));
             let mut value = None;
             if let Some(old) = &mut old {
                 match old.instruct(frame, chunk.size, index, &buffer, file) {
                     Ok((made, Some(instructions))) => {
                         values.push((index, made));
-                        let trailer = RecordTrailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
+                        let trailer = RecordTrailer::Delta(DeltaFrame { copy, entry, offset, plain: len, value: made });
                         self.reader.give_back(buffer);
                         self.send_bytes(&instructions, &trailer)?;
                         continue;
@@ -313,7 +313,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
             if source.request.preserve.holes == HolePolicy::Make {
                 buffer.set_map(map_of_zeros(buffer.payload()));
             }
-            let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });
+            let trailer = RecordTrailer::Data(DataFrame { copy, entry, offset, check, value });
             self.reader.give_back(self.sink.send_frame(buffer, &trailer, &source.limiter)?);
         }
         Ok(SentChunk::Frames(values, same))

@@ -41,7 +41,7 @@ impl Source {
         self.notify();
     }
 
-    /// The next work for a stream, at most `frames_max` frames; `None` if all entries are complete or the job was
+    /// The next work for a stream, at most `frames_max` frames; `None` if all entries are complete or the copy was
     /// stopped. Fails if the stream was abandoned.
     pub(super) fn wait_for_work(
         &self,

@@ -12,7 +12,7 @@ use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::error::ProtocolError;
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::FilterOptions;
-use haul_proto::ids::{EntryId, JobNumber, StreamId};
+use haul_proto::ids::{CopyNumber, EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::ENTRY_WINDOW;
 use haul_proto::path::Name;
@@ -40,7 +40,7 @@ use crate::sys::confine::tests::{confined, is_denied};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::testing::source_request;
 
-pub(super) const NUMBER: JobNumber = JobNumber(1);
+pub(super) const NUMBER: CopyNumber = CopyNumber(1);
 const OPERANDS: usize = 1500;
 
 fn source(operands: &[PathBuf], links: SymlinkMode) -> Source {
@@ -301,7 +301,7 @@ fn the_walk_continues_if_streams_find_all_waiting_files_unneeded() {
     });
 }
 
-/// A sink that stops the job at one of its frames.
+/// A sink that stops the copy at one of its frames.
 struct StoppingSink<'s> {
     source: &'s Source,
     at: u64,
@@ -333,7 +333,7 @@ impl FrameSink for StoppingSink<'_> {
 }
 
 #[test]
-fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stopped() {
+fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_copy_is_stopped() {
     // Beside the test's executable: on a disk, unlike /tmp.
     let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let place = tempfile::tempdir_in(beside).unwrap();

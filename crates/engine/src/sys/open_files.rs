@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Raises the limit to this process's maximum. Shells set it low for programs that use select(2).
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // If refused, the old limit suffices for most jobs.
+    // If refused, the old limit suffices for most copies.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 

@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::sys::confine::ConfineBounds;
 use crate::worker::error::MessageOrderError;
 use crate::worker::measure::MeasureBench;
-use crate::worker::runtime::JobEnds;
+use crate::worker::runtime::CopyEnds;
 
 /// The work of a worker, as far as Requests have come.
 #[derive(Default)]
@@ -24,16 +24,16 @@ impl AssignedWork {
     /// Returns the settings of the session.
     pub fn settings(&self) -> Result<&SessionSettings, MessageOrderError> {
         let source = self.source.as_ref().map(|source| source.settings());
-        let target = self.target.as_ref().map(|target| target.job.settings());
+        let target = self.target.as_ref().map(|target| target.copy.settings());
         source.or(target).ok_or(MessageOrderError::ConnectionBeforeRequest)
     }
 
-    /// Returns the ends of the job.
-    pub fn ends(&self) -> Result<JobEnds, MessageOrderError> {
+    /// Returns the ends of the copy.
+    pub fn ends(&self) -> Result<CopyEnds, MessageOrderError> {
         match (&self.source, &self.target) {
-            (Some(source), None) => Ok(JobEnds::Source(Arc::clone(source))),
-            (None, Some(target)) => Ok(JobEnds::Target(Arc::clone(target))),
-            (Some(source), Some(target)) => Ok(JobEnds::Both(Arc::clone(source), Arc::clone(target))),
+            (Some(source), None) => Ok(CopyEnds::Source(Arc::clone(source))),
+            (None, Some(target)) => Ok(CopyEnds::Target(Arc::clone(target))),
+            (Some(source), Some(target)) => Ok(CopyEnds::Both(Arc::clone(source), Arc::clone(target))),
             (None, None) => Err(MessageOrderError::StartBeforeRequest),
         }
     }
@@ -42,13 +42,13 @@ impl AssignedWork {
     pub fn needs_streams(&self) -> bool {
         let is_both = self.source.is_some() && self.target.is_some();
         let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
-            || self.target.as_ref().is_some_and(|target| target.job.compares());
+            || self.target.as_ref().is_some_and(|target| target.copy.compares());
         !is_both && !only_compares
     }
 
     /// Returns the devices that are read and written; 0 for none.
     pub fn devices(&self) -> [u64; 2] {
-        let written_to = self.target.as_ref().and_then(|target| target.job.landing_identity());
+        let written_to = self.target.as_ref().and_then(|target| target.copy.landing_identity());
         [self.source.as_ref().map_or(0, |source| source.device()), written_to.map_or(0, |landing| landing.device)]
     }
 

@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use haul_base::copy::allowance::Allowance;
+use haul_base::copy::work_progress::WorkProgress;
+use haul_base::copy::{End, null};
 use haul_base::held_directory::HeldDirectory;
-use haul_base::job::allowance::Allowance;
-use haul_base::job::work_progress::WorkProgress;
-use haul_base::job::{End, null};
 use haul_base::sys::inherited_fds;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
@@ -95,7 +95,7 @@ pub struct ClientLimits {
     pub rate: Option<u64>,
     /// The descriptor of the shared [`Allowance`] of bytes for all clients; `None` for no limit.
     pub allowance: Option<i32>,
-    /// The descriptor of the job's [`WorkProgress`] for the server; `None` if the server needs none.
+    /// The descriptor of the copy's [`WorkProgress`] for the server; `None` if the server needs none.
     pub progress: Option<i32>,
     /// The first and last port for data connections; `None`: the system chooses one.
     pub ports: Option<(u16, u16)>,
@@ -195,7 +195,7 @@ impl ClientLimits {
         self.allowance.map(|number| Allowance::handed(number).map(Arc::new)).transpose()
     }
 
-    /// Takes the file for the job's figures from its descriptor. A worker calls it once.
+    /// Takes the file for the copy's figures from its descriptor. A worker calls it once.
     pub fn take_progress(&self) -> io::Result<Option<Arc<WorkProgress>>> {
         self.progress.map(|number| WorkProgress::handed(number).map(Arc::new)).transpose()
     }

@@ -75,7 +75,7 @@ pub enum ClientRefusal {
     /// Data for a pipe for clients that fetch.
     #[error("this server's pipe is read-only: writing is forbidden")]
     ReadOnlyPipe,
-    /// A job that only compares, with a pipe.
+    /// A copy that only compares, with a pipe.
     #[error("a served pipe holds nothing to compare with")]
     PipeComparison,
     /// Files of a server that has a pipe.

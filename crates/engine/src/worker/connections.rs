@@ -19,9 +19,9 @@ use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
 use crate::net::stream::handshake::StreamCredentials;
 use crate::net::stream::tunnel::{StreamTunnel, prove};
 use crate::worker::error::{MessageOrderError, WorkerError};
-use crate::worker::runtime::{JobRuntime, StreamIntake};
+use crate::worker::runtime::{CopyRuntime, StreamIntake};
 
-/// Makes data connections for the job, and holds those that came before it.
+/// Makes data connections for the copy, and holds those that came before it.
 pub(super) struct DataConnections {
     link: LinkWriter,
     /// Streams accepted before Start.
@@ -36,8 +36,8 @@ impl DataConnections {
         Self { link, arrivals: None, tunnel: None }
     }
 
-    /// Accepts streams for the job, before or after its start.
-    pub fn listen(&mut self, settings: &SessionSettings, address: Option<IpAddr>, running: Option<&JobRuntime>) {
+    /// Accepts streams for the copy, before or after its start.
+    pub fn listen(&mut self, settings: &SessionSettings, address: Option<IpAddr>, running: Option<&CopyRuntime>) {
         let place = AcceptAddress { address, ports: settings.ports };
         match listen(place, credentials(settings), settings.socket.clone()) {
             Ok((port, arrivals)) => {
@@ -81,7 +81,7 @@ impl DataConnections {
     pub fn open_tunnel(
         &mut self,
         settings: &SessionSettings,
-        running: Option<&JobRuntime>,
+        running: Option<&CopyRuntime>,
         connector: bool,
     ) -> Result<(), WorkerError> {
         let (credentials, count) = (credentials(settings), settings.streams);
@@ -112,7 +112,7 @@ impl DataConnections {
             let (report, arrivals) = made.unwrap_or_else(|panic| {
                 (WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) }, None)
             });
-            // A small job ends with its first frame: the controller hears of the connection before that.
+            // A small copy ends with its first frame: the controller hears of the connection before that.
             let _ = link.send(LinkChannel::Controller, &report.encode());
             arrivals.into_iter().for_each(|arrivals| streams.take_streams(arrivals));
         });
@@ -125,9 +125,9 @@ impl DataConnections {
     }
 }
 
-/// Returns the intake for streams of the running job.
-pub(super) fn intake(running: Option<&JobRuntime>) -> Result<StreamIntake, MessageOrderError> {
-    running.map(JobRuntime::streams).ok_or(MessageOrderError::ConnectionBeforeStart)
+/// Returns the intake for streams of the running copy.
+pub(super) fn intake(running: Option<&CopyRuntime>) -> Result<StreamIntake, MessageOrderError> {
+    running.map(CopyRuntime::streams).ok_or(MessageOrderError::ConnectionBeforeStart)
 }
 
 fn credentials(settings: &SessionSettings) -> StreamCredentials {

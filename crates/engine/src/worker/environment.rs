@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_base::job::allowance::Allowance;
-use haul_base::job::work_progress::WorkProgress;
+use haul_base::copy::allowance::Allowance;
+use haul_base::copy::work_progress::WorkProgress;
 
 use crate::policy::HostPolicy;
 use crate::policy::audit::{AuditError, AuditLog};
@@ -29,6 +29,6 @@ pub struct Environment {
     pub served: Option<ClientLimits>,
     /// The server's byte allowance for all its clients.
     pub allowance: Option<Arc<Allowance>>,
-    /// Figures of the job for a server.
+    /// Figures of the copy for a server.
     pub progress: Option<Arc<WorkProgress>>,
 }

@@ -102,7 +102,7 @@ pub enum MessageOrderError {
     /// Start for a worker that is neither source nor target.
     #[error("protocol error: start before a request")]
     StartBeforeRequest,
-    /// Start for a running job.
+    /// Start for a running copy.
     #[error("protocol error: second start")]
     SecondStart,
     /// A data connection for a worker that is neither source nor target.
@@ -113,10 +113,10 @@ pub enum MessageOrderError {
 /// Why a worker refuses a Request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestRefusal {
-    /// A policy file of the host forbids every job.
-    #[error("haul runs no jobs here: {0}")]
+    /// A policy file of the host forbids every copy.
+    #[error("haul runs no copies here: {0}")]
     PolicyFile(#[source] Arc<PolicyFileError>),
-    /// The host's policy forbids this job.
+    /// The host's policy forbids this copy.
     #[error("{0}")]
     Policy(#[from] PolicyRefusal),
     /// The host's audit log does not work.

@@ -29,9 +29,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use haul_base::control_channel::{LinkReader, LinkWriter};
-use haul_base::job::End;
-use haul_base::job::account::WorkAccount;
-use haul_base::job::hello::greeting_line;
+use haul_base::copy::End;
+use haul_base::copy::account::WorkAccount;
+use haul_base::copy::hello::greeting_line;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 

@@ -1,15 +1,15 @@
-//! Workers of one job's earlier attempts: found by the job's random id, and ended.
+//! Workers of one copy's earlier attempts: found by the copy's random id, and ended.
 //!
-//! A worker listens on an abstract Unix socket (unix(7)) whose name is a hash of the job's id and its role, and accepts
+//! A worker listens on an abstract Unix socket (unix(7)) whose name is a hash of the copy's id and its role, and accepts
 //! nothing there. The kernel frees the name when the worker ends, however it ends, and tells who listens. A worker of
-//! another job has another name, and who sees a name in `/proc/net/unix` does not know the id.
+//! another copy has another name, and who sees a name in `/proc/net/unix` does not know the id.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use haul_base::job::End;
+use haul_base::copy::End;
 use haul_base::sys::child::is_ready;
-use haul_proto::ids::JobId;
+use haul_proto::ids::CopyId;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -23,7 +23,7 @@ const BACKLOG: i32 = 4096;
 /// Context of the hash (BLAKE3, derive key).
 const CONTEXT: &str = "haul 2025 name of a worker of a job";
 
-/// Marks this process as a job's worker until it ends.
+/// Marks this process as a copy's worker until it ends.
 pub struct WorkerMark(#[expect(dead_code, reason = "held open")] OwnedFd);
 
 /// A worker of an earlier attempt that does not end.
@@ -35,13 +35,13 @@ pub struct RunningPredecessor {
 }
 
 impl WorkerMark {
-    /// Ends the job's earlier worker in this role, and marks this process as its worker. Without a mark (`None`), a later
+    /// Ends the copy's earlier worker in this role, and marks this process as its worker. Without a mark (`None`), a later
     /// attempt does not find this one, and waits for its locks.
     ///
     /// # Errors
     /// The earlier worker goes on running: the kernel ends no process that waits for a disk.
-    pub fn take_over(job: &JobId, end: End) -> Result<Option<Self>, RunningPredecessor> {
-        let Ok(address) = SocketAddrUnix::new_abstract_name(name(job, end).as_bytes()) else { return Ok(None) };
+    pub fn take_over(copy: &CopyId, end: End) -> Result<Option<Self>, RunningPredecessor> {
+        let Ok(address) = SocketAddrUnix::new_abstract_name(name(copy, end).as_bytes()) else { return Ok(None) };
         if let Some((process, pidfd)) = find(&address)
             && !end_process(&pidfd)
         {
@@ -52,12 +52,12 @@ impl WorkerMark {
 }
 
 /// Tells nothing about the id.
-fn name(job: &JobId, end: End) -> String {
+fn name(copy: &CopyId, end: End) -> String {
     let role = match end {
         End::Source => "source",
         End::Target => "target",
     };
-    let digest = blake3::Hasher::new_derive_key(CONTEXT).update(&job.0).update(role.as_bytes()).finalize();
+    let digest = blake3::Hasher::new_derive_key(CONTEXT).update(&copy.0).update(role.as_bytes()).finalize();
     format!("haul-{}", &digest.to_hex()[..32])
 }
 
@@ -99,20 +99,20 @@ fn end_process(pidfd: &OwnedFd) -> bool {
 mod tests {
     use super::*;
 
-    fn address(job: &JobId, end: End) -> SocketAddrUnix {
-        SocketAddrUnix::new_abstract_name(name(job, end).as_bytes()).unwrap()
+    fn address(copy: &CopyId, end: End) -> SocketAddrUnix {
+        SocketAddrUnix::new_abstract_name(name(copy, end).as_bytes()).unwrap()
     }
 
     #[test]
-    fn a_worker_is_found_by_job_and_role() {
-        let (job, other) = (JobId(haul_base::sys::random::random().unwrap()), JobId([7; 16]));
-        let marked = WorkerMark::take_over(&job, End::Target).unwrap().expect("the name is free");
+    fn a_worker_is_found_by_copy_and_role() {
+        let (copy, other) = (CopyId(haul_base::sys::random::random().unwrap()), CopyId([7; 16]));
+        let marked = WorkerMark::take_over(&copy, End::Target).unwrap().expect("the name is free");
         let me = rustix::process::getpid();
-        assert_eq!(find(&address(&job, End::Target)).map(|(process, _)| process), Some(me));
-        assert!(find(&address(&job, End::Source)).is_none() && find(&address(&other, End::Target)).is_none());
-        assert!(mark(&address(&job, End::Target)).is_err(), "a name has one holder");
+        assert_eq!(find(&address(&copy, End::Target)).map(|(process, _)| process), Some(me));
+        assert!(find(&address(&copy, End::Source)).is_none() && find(&address(&other, End::Target)).is_none());
+        assert!(mark(&address(&copy, End::Target)).is_err(), "a name has one holder");
         drop(marked);
-        assert!(find(&address(&job, End::Target)).is_none());
+        assert!(find(&address(&copy, End::Target)).is_none());
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The main thread of a worker: handles the controller's messages in order. Its Requests come first, then the sandbox,
-//! the data connections and the threads of the job.
+//! the data connections and the threads of the copy.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
 use haul_base::control_channel::{LinkReader, LinkWriter};
-use haul_base::job::End;
-use haul_base::job::account::WorkAccount;
+use haul_base::copy::End;
+use haul_base::copy::account::WorkAccount;
 use haul_proto::cpus::Cpus;
-use haul_proto::ids::JobId;
+use haul_proto::ids::CopyId;
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::handshake::CipherSuite;
@@ -39,7 +39,7 @@ use crate::worker::inherited_pipes::InheritedPipes;
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
 use crate::worker::resource_metrics::SystemGauges;
-use crate::worker::runtime::JobRuntime;
+use crate::worker::runtime::CopyRuntime;
 
 /// The outcome of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum WorkerEnd {
 pub(super) struct WorkerProcess {
     link: LinkWriter,
     environment: Environment,
-    /// A served program, which starts with the job.
+    /// A served program, which starts with the copy.
     program: Option<Arc<PipeProgram>>,
     inherited: InheritedPipes,
     work: AssignedWork,
@@ -64,11 +64,11 @@ pub(super) struct WorkerProcess {
     /// The reason for a refused Request. Messages that the controller sent before it knew are ignored.
     refused: Option<String>,
     connections: DataConnections,
-    running: Option<JobRuntime>,
-    /// Gauges to sample while the job runs, opened before the sandbox.
+    running: Option<CopyRuntime>,
+    /// Gauges to sample while the copy runs, opened before the sandbox.
     gauges: Option<SystemGauges>,
     watchdog: Arc<ControllerWatchdog>,
-    /// By which later attempts of the job find this process, for each of its ends.
+    /// By which later attempts of the copy find this process, for each of its ends.
     marks: Vec<WorkerMark>,
 }
 
@@ -206,7 +206,7 @@ impl WorkerProcess {
     fn prepare_source(&mut self, request: SourceRequest) {
         self.watchdog.set_silence_ms(request.settings.silence_ms);
         // A source of an earlier attempt reads, and holds nothing.
-        let _ = self.mark(&request.settings.job, End::Source);
+        let _ = self.mark(&request.settings.copy, End::Source);
         let reporter = self.reporter(&request.settings);
         pin_threads(&request.settings.cpus, &reporter);
         let source = Source::prepare(request, reporter, self.inherited.input.take(), &self.environment.policy);
@@ -216,7 +216,7 @@ impl WorkerProcess {
 
     fn prepare_target(&mut self, request: TargetRequest) -> Result<(), WorkerError> {
         self.watchdog.set_silence_ms(request.settings.silence_ms);
-        self.mark(&request.settings.job, End::Target)?;
+        self.mark(&request.settings.copy, End::Target)?;
         let reporter = self.reporter(&request.settings);
         // A worker that is also the source has done this already.
         if self.work.source.is_none() {
@@ -255,11 +255,11 @@ impl WorkerProcess {
         }
     }
 
-    /// Ends the worker of an earlier attempt at this job, and marks this one. A server ends its workers itself, and
+    /// Ends the worker of an earlier attempt at this copy, and marks this one. A server ends its workers itself, and
     /// these may use no local sockets.
-    fn mark(&mut self, job: &JobId, end: End) -> Result<(), RunningPredecessor> {
+    fn mark(&mut self, copy: &CopyId, end: End) -> Result<(), RunningPredecessor> {
         if self.environment.served.is_none() {
-            self.marks.extend(WorkerMark::take_over(job, end)?);
+            self.marks.extend(WorkerMark::take_over(copy, end)?);
         }
         Ok(())
     }
@@ -290,7 +290,7 @@ impl WorkerProcess {
             policy.check(PolicyRule::SandboxRequired)?;
         }
         let path = path.map_or(&b""[..], |path| path);
-        let written = audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Job, path)));
+        let written = audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Accepted, path)));
         written.map_err(|error| RequestRefusal::AuditLog(Arc::new(error)))?;
         if let Some(name) = settings.socket.congestion.clone().filter(|name| !permits_congestion(name)) {
             return Err(RequestRefusal::CongestionControl { name, available: tcp_info::congestion_controls() });
@@ -346,7 +346,7 @@ impl WorkerProcess {
         Ok(())
     }
 
-    /// Starts the threads of the job.
+    /// Starts the threads of the copy.
     fn start(&mut self, skip: Option<(u64, u64)>) -> Result<(), WorkerError> {
         if let (Some(source), Some((device, inode))) = (&self.work.source, skip) {
             source.skip_directory(FileIdentity { device, inode });
@@ -360,7 +360,7 @@ impl WorkerProcess {
         let gauges = self.gauges.take().ok_or(MessageOrderError::SecondStart)?;
         let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
         started.map_err(WorkerError::Program)?;
-        let running = JobRuntime::start(ends, self.link.clone(), every, gauges, self.environment.progress.clone());
+        let running = CopyRuntime::start(ends, self.link.clone(), every, gauges, self.environment.progress.clone());
         self.connections.arrivals.take().into_iter().for_each(|arrivals| running.streams().take_streams(arrivals));
         self.running = Some(running);
         Ok(())
@@ -383,18 +383,18 @@ impl WorkerProcess {
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
-    /// Stops the job, and accounts for the work.
+    /// Stops the copy, and accounts for the work.
     pub fn end(self) -> (WorkerEnd, WorkAccount) {
         let AssignedWork { source, target, bench } = self.work;
         let is_idle = self.running.is_none() && bench.is_none();
         let measured = bench.is_some_and(MeasureBench::end);
-        let ended = match measured || self.running.is_some_and(JobRuntime::end) {
+        let ended = match measured || self.running.is_some_and(CopyRuntime::end) {
             true => WorkerEnd::Done,
             false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
             false => WorkerEnd::Undone,
         };
         target.iter().for_each(|target| target.tree.end_quota());
-        let received = target.as_ref().map(|target| target.job.did());
+        let received = target.as_ref().map(|target| target.copy.did());
         let did = received.or_else(|| source.as_ref().map(|source| source.did()));
         let why = self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes()));
         (ended, WorkAccount { did, why, is_idle })
@@ -402,8 +402,8 @@ impl WorkerProcess {
 }
 
 fn target_ready(target: &TargetReceiver) -> WorkerMessage {
-    let new_tree = target.job.begins_tree();
-    match target.job.landing_identity() {
+    let new_tree = target.copy.begins_tree();
+    match target.copy.landing_identity() {
         Some(FileIdentity { device, inode }) => {
             WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
         }

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use haul_base::job::null;
+use haul_base::copy::null;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
@@ -218,7 +218,7 @@ impl ClientLimits {
     /// Applies the limits to the session settings: the server decides about its host and network.
     pub(super) fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), ClientRefusal> {
         let SessionSettings {
-            job: _,
+            copy: _,
             number: _,
             session: _,
             secret: _,

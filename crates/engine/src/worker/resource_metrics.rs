@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::account::WorkDone;
-use haul_proto::diagnose::{Bottleneck, JobMeasurements, diagnose};
+use haul_base::copy::account::WorkDone;
+use haul_proto::diagnose::{Bottleneck, CopyMeasurements, diagnose};
 use haul_proto::wire::resource_metrics::{CurrentMetrics, ResourceMetrics, Sockets, StreamFigures, Traffic};
 
 use crate::metrics::stage_timer::StageTimers;
@@ -34,7 +34,7 @@ impl SystemGauges {
     }
 }
 
-/// Sampler of a job's metrics, from its start.
+/// Sampler of a copy's metrics, from its start.
 pub struct ResourceMeter {
     gauges: SystemGauges,
     begun: Instant,
@@ -49,7 +49,7 @@ pub struct ResourceMeter {
 }
 
 impl ResourceMeter {
-    /// Starts the measurement with the job.
+    /// Starts the measurement with the copy.
     pub fn new(gauges: SystemGauges) -> Self {
         let mut meter = Self {
             gauges,
@@ -136,25 +136,25 @@ pub fn stream_figures(stages: &StageTimers, pool: &StreamPool) -> Vec<StreamFigu
     all
 }
 
-/// Returns what limits the job, as far as one end shows it alone: its disk, CPUs, small files, rate limit or program.
+/// Returns what limits the copy, as far as one end shows it alone: its disk, CPUs, small files, rate limit or program.
 /// [`Bottleneck::None`] if the other end or the network may limit it.
 pub fn own_bottleneck(is_source: bool, load: ResourceMetrics, work: &WorkDone) -> Bottleneck {
-    let case = JobMeasurements { bytes: work.bytes, files: work.files, ..JobMeasurements::default() };
+    let case = CopyMeasurements { bytes: work.bytes, files: work.files, ..CopyMeasurements::default() };
     let case = match is_source {
-        true => JobMeasurements { source: load, ..case },
-        false => JobMeasurements { target: load, ..case },
+        true => CopyMeasurements { source: load, ..case },
+        false => CopyMeasurements { target: load, ..case },
     };
     diagnose(&case).limit
 }
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::account::WorkKind;
+    use haul_base::copy::account::WorkKind;
     use haul_proto::wire::resource_metrics::Stage;
 
     use super::*;
 
-    /// Returns metrics of a job of 10 s with one stream that waited in these stages.
+    /// Returns metrics of a copy of 10 s with one stream that waited in these stages.
     fn waiting(stages: &[(Stage, u64)]) -> ResourceMetrics {
         let mut load = ResourceMetrics { elapsed_us: 10_000_000, ..ResourceMetrics::default() };
         for (stage, seconds) in stages {

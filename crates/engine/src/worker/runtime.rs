@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_base::control_channel::LinkWriter;
-use haul_base::job::account::WorkDone;
-use haul_base::job::work_progress::WorkProgress;
+use haul_base::copy::account::WorkDone;
+use haul_base::copy::work_progress::WorkProgress;
 use haul_base::sys::describe::describe_start;
 use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
@@ -38,11 +38,11 @@ use crate::worker::stream_recovery::{keep_fixed, share_out};
 
 /// Retry interval while the inbox is full.
 const INBOX_POLL: Duration = Duration::from_millis(5);
-/// Interval at which a thread that waits for streams checks for the end of the job.
+/// Interval at which a thread that waits for streams checks for the end of the copy.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
 
 /// The ends that this worker acts as.
-pub enum JobEnds {
+pub enum CopyEnds {
     /// The source.
     Source(Arc<Source>),
     /// The target.
@@ -51,14 +51,14 @@ pub enum JobEnds {
     Both(Arc<Source>, Arc<TargetReceiver>),
 }
 
-/// A running job.
-pub struct JobRuntime {
+/// A running copy.
+pub struct CopyRuntime {
     shared: Arc<RuntimeShared>,
     /// Queue of messages from the other end for the thread that handles them.
     inbox: Option<SyncSender<Vec<u8>>>,
 }
 
-/// Adds streams to a running job.
+/// Adds streams to a running copy.
 #[derive(Clone)]
 pub struct StreamIntake(Arc<RuntimeShared>);
 
@@ -70,29 +70,29 @@ struct RuntimeShared {
     /// The current stage of each thread.
     stages: StageTimers,
     load: Mutex<ResourceMeter>,
-    /// Figures of the job for a server.
+    /// Figures of the copy for a server.
     progress: Option<Arc<WorkProgress>>,
-    /// Number of threads that the end of the job waits for.
+    /// Number of threads that the end of the copy waits for.
     busy: AtomicUsize,
     failed: AtomicBool,
     finished: AtomicBool,
-    /// Whether the job is over, and the wakeup of paused threads.
+    /// Whether the copy is over, and the wakeup of paused threads.
     tick: (Mutex<bool>, Condvar),
 }
 
-impl JobRuntime {
+impl CopyRuntime {
     /// Starts all threads except those of streams, which [`StreamIntake::take`] starts.
     pub fn start(
-        ends: JobEnds,
+        ends: CopyEnds,
         link: LinkWriter,
         report_every: Duration,
         gauges: SystemGauges,
         progress: Option<Arc<WorkProgress>>,
     ) -> Self {
         let (source, target) = match ends {
-            JobEnds::Source(source) => (Some(source), None),
-            JobEnds::Target(target) => (None, Some(target)),
-            JobEnds::Both(source, target) => (Some(source), Some(target)),
+            CopyEnds::Source(source) => (Some(source), None),
+            CopyEnds::Target(target) => (None, Some(target)),
+            CopyEnds::Both(source, target) => (Some(source), Some(target)),
         };
         let shared = Arc::new(RuntimeShared { progress, ..RuntimeShared::new(source, target, link, gauges) });
         let mut inbox = None;
@@ -135,7 +135,7 @@ impl JobRuntime {
         Ok(())
     }
 
-    /// Handles a message from the other end. It may wait for the thread that checks files; `false` if the job ends
+    /// Handles a message from the other end. It may wait for the thread that checks files; `false` if the copy ends
     /// meanwhile.
     pub fn handle_peer(&self, bytes: &[u8], watchdog: &ControllerWatchdog) -> Result<bool, ProtocolError> {
         match (&self.inbox, &self.shared.source) {
@@ -146,7 +146,7 @@ impl JobRuntime {
         }
     }
 
-    /// Stops the running threads. Returns whether the job finished successfully.
+    /// Stops the running threads. Returns whether the copy finished successfully.
     pub fn end(self) -> bool {
         let finished = self.shared.finished.load(Ordering::SeqCst);
         if !finished {
@@ -157,7 +157,7 @@ impl JobRuntime {
 }
 
 impl StreamIntake {
-    /// Starts a thread for each new stream while the job lasts: a later stream may replace a broken one.
+    /// Starts a thread for each new stream while the copy lasts: a later stream may replace a broken one.
     pub fn take_streams(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
@@ -182,7 +182,7 @@ impl StreamIntake {
     }
 }
 
-/// Queues a message in an inbox that may be full; `false` if the job ends before there is space.
+/// Queues a message in an inbox that may be full; `false` if the copy ends before there is space.
 fn enqueue_message(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, watchdog: &ControllerWatchdog) -> bool {
     loop {
         match inbox.try_send(message) {
@@ -215,7 +215,7 @@ impl RuntimeShared {
         gauges: SystemGauges,
     ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
-        let settings = settings.or(target.as_ref().map(|target| target.job.settings()));
+        let settings = settings.or(target.as_ref().map(|target| target.copy.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
         let pool = StreamPool::new(most, all_paths);
         Self {
@@ -233,7 +233,7 @@ impl RuntimeShared {
         }
     }
 
-    /// Runs a stream in its own thread. The job does not wait for the thread, whose end may take a round trip: once all
+    /// Runs a stream in its own thread. The copy does not wait for the thread, whose end may take a round trip: once all
     /// entries are complete, a stream has nothing left to deliver.
     fn run_stream(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
         if !self.pool.admit(id, &stream) {
@@ -264,7 +264,7 @@ impl RuntimeShared {
     }
 
     /// Handles the end of a stream. Once all entries are complete, the result is irrelevant. Before that, a broken
-    /// stream is replaced unless it was in a tunnel; a protocol violation ends the job.
+    /// stream is replaced unless it was in a tunnel; a protocol violation ends the copy.
     fn stream_ended(&self, id: StreamId, result: Result<(), StreamError>, is_finished: bool) {
         let is_lost = result.is_err() && !is_finished;
         let can_be_replaced = self.pool.ending(id, is_lost);
@@ -287,7 +287,7 @@ impl RuntimeShared {
         }
     }
 
-    /// Waits for `time`; `false` if the job ends earlier.
+    /// Waits for `time`; `false` if the copy ends earlier.
     fn pause(&self, time: Duration) -> bool {
         let (over, wake) = &self.tick;
         let deadline = Instant::now() + time;
@@ -308,10 +308,10 @@ impl RuntimeShared {
 
     fn reporters(&self) -> impl Iterator<Item = &crate::metrics::reporter::Reporter> {
         let source = self.source.iter().map(|source| &source.reporter);
-        source.chain(self.target.iter().map(|target| &target.job.reporter))
+        source.chain(self.target.iter().map(|target| &target.copy.reporter))
     }
 
-    /// Starts a thread that the end of the job waits for.
+    /// Starts a thread that the end of the copy waits for.
     fn work(
         self: &Arc<Self>,
         name: &str,
@@ -329,7 +329,7 @@ impl RuntimeShared {
         self.spawn_holding((), name, work);
     }
 
-    /// Starts a thread that drops `held` at its end. A panic fails the job before the drop.
+    /// Starts a thread that drops `held` at its end. A panic fails the copy before the drop.
     fn spawn_holding(
         self: &Arc<Self>,
         held: impl Send + 'static,
@@ -340,7 +340,7 @@ impl RuntimeShared {
         let own_name = name.to_owned();
         let body = move || {
             let _held = held;
-            // Other threads ignore the poisoned locks (see `lock`), and the job ends anyway.
+            // Other threads ignore the poisoned locks (see `lock`), and the copy ends anyway.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
                 shared.fail(&panicked(&own_name, &*panic));
             }
@@ -363,16 +363,16 @@ impl RuntimeShared {
             self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
             let path = self.pool.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
-            self.target.iter().for_each(|target| target.job.reporter.finished(PathFigures::default()));
+            self.target.iter().for_each(|target| target.copy.reporter.finished(PathFigures::default()));
         }
     }
 
-    /// Fails the job. Only the first reason is reported.
+    /// Fails the copy. Only the first reason is reported.
     fn fail(&self, text: &str) {
         self.fail_as(false, text);
     }
 
-    /// Fails the job where a retry is useless: the other end violated the protocol, or a limit of this host is reached.
+    /// Fails the copy where a retry is useless: the other end violated the protocol, or a limit of this host is reached.
     fn fail_for_good(&self, text: &str) {
         self.fail_as(true, text);
     }
@@ -416,18 +416,18 @@ impl RuntimeShared {
         if let Some(progress) = &self.progress
             && let Some(work) = self.work_done()
         {
-            // Without a record, the server knows the figures at the end of the job.
+            // Without a record, the server knows the figures at the end of the copy.
             let _ = progress.record(&work, own_bottleneck(self.source.is_some(), load, &work));
         }
         load
     }
 
     fn work_done(&self) -> Option<WorkDone> {
-        let received = self.target.as_ref().map(|target| target.job.did());
+        let received = self.target.as_ref().map(|target| target.copy.did());
         received.or_else(|| self.source.as_ref().map(|source| source.did()))
     }
 
-    /// Stops all threads. It marks the job as failed, so that threads ending now are not reported as finished.
+    /// Stops all threads. It marks the copy as failed, so that threads ending now are not reported as finished.
     fn stop(&self) {
         self.failed.store(true, Ordering::SeqCst);
         self.end_reports();
@@ -441,7 +441,7 @@ impl RuntimeShared {
     }
 }
 
-/// A thread's count towards the end of the job, released however the thread ends.
+/// A thread's count towards the end of the copy, released however the thread ends.
 struct ThreadSlot(Arc<RuntimeShared>);
 
 impl Drop for ThreadSlot {
@@ -460,7 +460,7 @@ mod tests {
     use super::*;
     use crate::net::controller_watchdog::tests::watchdog;
 
-    /// Returns the state of a job without source and target, and a reader of its messages to the controller.
+    /// Returns the state of a copy without source and target, and a reader of its messages to the controller.
     fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {
         let (link, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_thread_ends_the_job() {
+    fn a_panicking_thread_ends_the_copy() {
         for in_work in [true, false] {
             let (shared, mut controller) = shared();
             if in_work {
@@ -492,14 +492,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_job_has_not_finished() {
+    fn a_stopped_copy_has_not_finished() {
         let (shared, _controller) = shared();
         shared.work("haul-test", |shared| {
             while shared.pause(Duration::from_millis(5)) {}
             Ok(())
         });
         shared.leave();
-        let running = JobRuntime { shared: Arc::clone(&shared), inbox: None };
+        let running = CopyRuntime { shared: Arc::clone(&shared), inbox: None };
         assert!(!running.end(), "it was stopped");
         let deadline = Instant::now() + Duration::from_secs(10);
         while shared.busy.load(Ordering::SeqCst) > 0 || Arc::strong_count(&shared) > 1 {

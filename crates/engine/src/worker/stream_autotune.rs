@@ -1,4 +1,4 @@
-//! Tuning of the source's number of streams while a job runs: samples the sockets, consults [`StreamAutotuner`], and
+//! Tuning of the source's number of streams while a copy runs: samples the sockets, consults [`StreamAutotuner`], and
 //! opens streams or leaves some idle. A number set by the user at run time ([`fix`]) ends the tuning.
 
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const SAMPLES_FOR_STREAMS: u32 = 2;
 /// Round trips for which a stream is idle at the end before it duplicates the unfinished work of another.
 const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
 
-/// Adjusts the number of streams until `pause`, which waits for a given time, reports the end of the job.
+/// Adjusts the number of streams until `pause`, which waits for a given time, reports the end of the copy.
 pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) {
     let most = source.settings().streams_max;
     let Some((mut tuner, mut last)) = begin(pool, most, &mut pause) else { return };
@@ -66,7 +66,7 @@ pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
     }
 }
 
-/// Fixes the number of streams in use, within the limits of the job; measurements no longer change it.
+/// Fixes the number of streams in use, within the limits of the copy; measurements no longer change it.
 pub fn fix(source: &Source, pool: &StreamPool, streams: u16) {
     pool.fix(streams);
     keep_fixed(source, pool);

@@ -1,4 +1,4 @@
-//! Recovery of the source's streams while a job runs: samples the sockets, applies the decisions of
+//! Recovery of the source's streams while a copy runs: samples the sockets, applies the decisions of
 //! [`crate::net::multipath`], closes broken or stalled streams, and has replacements opened.
 
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 const LARGE_PACKETS_LOST: &str =
     "the direct path seems to lose large packets (MTU): haul reopens its streams with small packets";
 
-/// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
+/// Monitors streams until `pause`, which waits for a given time, reports the end of the copy. An error ends the copy.
 pub fn recover_streams(
     source: &Source,
     pool: &StreamPool,
@@ -48,7 +48,7 @@ pub fn recover_streams(
             source.double_after(DOUBLED_AFTER);
             doubles = true;
         }
-        // The loss is reported at the next sample. If all streams broke because the other end is gone, the job has
+        // The loss is reported at the next sample. If all streams broke because the other end is gone, the copy has
         // ended by then, and its error covers the loss.
         if was_lost && !is_told {
             report_loss(source, pool);

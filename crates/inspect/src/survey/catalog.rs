@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use haul_base::job::display_path::below;
+use haul_base::copy::display_path::below;
 use haul_engine::fs::{Dir, FileStat, FollowLinks};
 use haul_proto::path::Name;
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use haul_base::job::display_path::{below, own_name};
-use haul_base::job::error::Error;
-use haul_base::job::spec::{Symlinks, names_null};
+use haul_base::copy::display_path::{below, own_name};
+use haul_base::copy::error::Error;
+use haul_base::copy::spec::{Symlinks, names_null};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_engine::FileExtents;

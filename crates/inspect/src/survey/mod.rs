@@ -20,8 +20,8 @@ mod tree;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_base::job::error::Error;
-use haul_base::job::spec::{FilterOptions, Symlinks};
+use haul_base::copy::error::Error;
+use haul_base::copy::spec::{FilterOptions, Symlinks};
 use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::WalkFilter;
 

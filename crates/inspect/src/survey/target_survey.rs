@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_base::job::display_path::own_name;
-use haul_base::job::error::Error;
+use haul_base::copy::display_path::own_name;
+use haul_base::copy::error::Error;
 use haul_base::sys::describe::describe;
 use haul_engine::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use haul_engine::{made_by, origin};

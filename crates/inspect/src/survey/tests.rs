@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_base::job::spec::FilterList;
+use haul_base::copy::spec::FilterList;
 
 use super::*;
 

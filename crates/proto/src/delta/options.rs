@@ -15,7 +15,7 @@ wire_struct! {
         pub delta: DeltaMode,
         /// Update files in place.
         pub in_place: bool,
-        /// Number of deltas with a wrong value in earlier attempts at this job.
+        /// Number of deltas with a wrong value in earlier attempts at this copy.
         pub wrong_before: u32 as Checked(Varint32(TOO_MANY_WRONG), |wrong| *wrong <= WRONG_DELTAS_MAX, TOO_MANY_WRONG),
     }
 }
@@ -44,7 +44,7 @@ impl DeltaOptions {
 }
 
 wire_struct! {
-    /// Results of deltas in a job.
+    /// Results of deltas in a copy.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct DeltaCounters {
         /// Files built from base files.

@@ -1,6 +1,6 @@
 //! Advice about a bottleneck, derived only from this run's measurements. Where no remedy is known, there is no advice.
 
-use super::{Bottleneck, BottleneckDetail, JobMeasurements, Verdict};
+use super::{Bottleneck, BottleneckDetail, CopyMeasurements, Verdict};
 use crate::advice::{WindowAdvice, windows};
 use crate::compression::{CompressionMethod, CompressionPolicy};
 use crate::wire::counters::PathFigures;
@@ -24,7 +24,7 @@ pub enum AdviceEnd {
     Target,
 }
 
-/// Settings and conditions of the job that advice depends on.
+/// Settings and conditions of the copy that advice depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct AdviceTerms {
     /// Number of streams, where the user chose it.
@@ -45,7 +45,7 @@ pub struct AdviceTerms {
     pub path: PathFigures,
     /// Whether the user chose the congestion control.
     pub own_congestion: bool,
-    /// Whether the job waits until files are on disk.
+    /// Whether the copy waits until files are on disk.
     pub waits_for_disk: bool,
     /// Whether the target hashes what it writes without necessity.
     pub hashes_twice: bool,
@@ -104,7 +104,7 @@ pub enum Advice {
 }
 
 /// Returns the advice about this bottleneck.
-pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
+pub fn advise(verdict: &Verdict, case: &CopyMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
     let mut all = match (verdict.limit, verdict.detail) {
         (Bottleneck::SourceCpu, _) => cpu(verdict, case, terms, AdviceEnd::Source),
         (Bottleneck::TargetCpu, _) => cpu(verdict, case, terms, AdviceEnd::Target),
@@ -157,7 +157,7 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
 }
 
 /// Advises on a window that limits even where the kernel does not report it as limited.
-fn window(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Option<Advice> {
+fn window(verdict: &Verdict, case: &CopyMeasurements, terms: &AdviceTerms) -> Option<Advice> {
     let limited_us = whole(verdict.share * terms.path.busy_us as f64);
     let (receiver_limited_us, buffer_limited_us) = match verdict.limit {
         Bottleneck::ReceiverWindow => (limited_us.max(terms.path.receiver_limited_us), 0),
@@ -168,7 +168,7 @@ fn window(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) -> Opt
     windows(&path, whole(case.rate()), source, target).map(Advice::Window)
 }
 
-fn cpu(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms, end: AdviceEnd) -> Vec<Advice> {
+fn cpu(verdict: &Verdict, case: &CopyMeasurements, terms: &AdviceTerms, end: AdviceEnd) -> Vec<Advice> {
     let load = if end == AdviceEnd::Source { &case.source } else { &case.target };
     let mut all = Vec::new();
     match verdict.detail {
@@ -198,7 +198,7 @@ fn cpu(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms, end: Advi
 }
 
 /// Advises twice as many streams, at most `most`, where the user chose the number.
-fn more_streams(case: &JobMeasurements, terms: &AdviceTerms, most: u16) -> Vec<Advice> {
+fn more_streams(case: &CopyMeasurements, terms: &AdviceTerms, most: u16) -> Vec<Advice> {
     let most = most.min(crate::limits::STREAMS_MAX);
     let Some(now) = terms.streams.filter(|now| *now < most && case.source.present.streams > 0) else {
         return Vec::new();

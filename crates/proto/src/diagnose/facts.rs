@@ -1,7 +1,7 @@
 //! Evidence for a bottleneck as numbers: each has a name for programs, and a text and unit for users.
 
 use super::network::{PathConditions, line_share};
-use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements};
+use super::{Bottleneck, BottleneckDetail, BottleneckShare, CopyMeasurements};
 use crate::diagnose::part;
 use crate::wire::resource_metrics::{ResourceMetrics, Stage};
 
@@ -94,7 +94,7 @@ figures! {
 }
 
 /// Returns the evidence for this candidate.
-pub fn facts(case: &JobMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
+pub fn facts(case: &CopyMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
     let share = |figure| Fact { figure, value: candidate.share };
     let rate = Fact { figure: Figure::Rate, value: case.rate() };
     let mut facts = match candidate.limit {
@@ -164,7 +164,7 @@ fn cpu(load: &ResourceMetrics, candidate: BottleneckShare, [computing, machine, 
     facts
 }
 
-fn path(case: &JobMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
+fn path(case: &CopyMeasurements, candidate: BottleneckShare) -> Vec<Fact> {
     let (sockets, seen) = (&case.source.sockets, PathConditions::new(case));
     let of_busy = |time_us: u64| part(time_us as f64, sockets.busy_us as f64);
     let fact = |figure, value| Fact { figure, value };

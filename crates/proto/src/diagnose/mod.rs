@@ -136,7 +136,7 @@ pub enum BottleneckDetail {
     Source,
     /// At the target.
     Target,
-    /// The job was too short.
+    /// The copy was too short.
     Short,
     /// No part had most of the time.
     Even,
@@ -163,9 +163,9 @@ impl BottleneckDetail {
     }
 }
 
-/// Measurements of a job over some time.
+/// Measurements of a copy over some time.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct JobMeasurements {
+pub struct CopyMeasurements {
     /// At the source.
     pub source: ResourceMetrics,
     /// At the target; equal to the source's where one worker is both ends.
@@ -184,7 +184,7 @@ pub struct JobMeasurements {
     pub rate_limit_bytes_per_s: Option<u64>,
 }
 
-impl JobMeasurements {
+impl CopyMeasurements {
     /// Returns the longer of both ends' times, in seconds.
     pub fn seconds(&self) -> f64 {
         self.source.elapsed_us.max(self.target.elapsed_us) as f64 / 1e6
@@ -234,7 +234,7 @@ pub struct Verdict {
 }
 
 /// Diagnoses the bottleneck.
-pub fn diagnose(case: &JobMeasurements) -> Verdict {
+pub fn diagnose(case: &CopyMeasurements) -> Verdict {
     let is_short = case.source.elapsed_us.max(case.target.elapsed_us) < ELAPSED_MIN_US;
     let mut candidates = TimeShares::of(case).candidates();
     candidates.sort_by(|a, b| b.share.total_cmp(&a.share));

@@ -5,7 +5,7 @@
 //! congestion window has not grown to the bandwidth-delay product, or the congestion control has found the path's
 //! capacity.
 
-use super::{Bottleneck, BottleneckDetail, JobMeasurements};
+use super::{Bottleneck, BottleneckDetail, CopyMeasurements};
 use crate::diagnose::part;
 use crate::wire::resource_metrics::{ResourceMetrics, Sockets};
 
@@ -65,7 +65,7 @@ pub struct NetworkShares {
 }
 
 /// Returns the breakdown of the sockets' time.
-pub fn path(case: &JobMeasurements) -> NetworkShares {
+pub fn path(case: &CopyMeasurements) -> NetworkShares {
     let sockets = &case.source.sockets;
     if sockets.busy_us == 0 || case.is_within_host {
         return NetworkShares::default();
@@ -101,7 +101,7 @@ fn hidden_window(sockets: &Sockets) -> Option<Bottleneck> {
     }
 }
 
-fn rest(case: &JobMeasurements, seen: PathConditions) -> Option<(Bottleneck, Option<BottleneckDetail>)> {
+fn rest(case: &CopyMeasurements, seen: PathConditions) -> Option<(Bottleneck, Option<BottleneckDetail>)> {
     let is_steady = seen.is_steady();
     let minds_losses = !case.source.present.bears_loss;
     let is_many = seen.loss >= POLICED || !seen.are_by_chance(case);
@@ -139,7 +139,7 @@ pub struct PathConditions {
 
 impl PathConditions {
     /// Derives the conditions from socket statistics.
-    pub fn new(case: &JobMeasurements) -> Self {
+    pub fn new(case: &CopyMeasurements) -> Self {
         let sockets = &case.source.sockets;
         let busy = |load: &ResourceMetrics| part(load.processors.busy_us as f64, load.processors.all_us as f64);
         let looks = sockets.looks.max(1) as f64;
@@ -170,13 +170,13 @@ impl PathConditions {
     }
 
     /// Whether the rate is high enough for windows of this size (summed over all samples) to limit it.
-    fn is_filled_by(&self, case: &JobMeasurements, room: u64) -> bool {
+    fn is_filled_by(&self, case: &CopyMeasurements, room: u64) -> bool {
         let bytes = room as f64 / case.source.sockets.looks.max(1) as f64;
         case.rate() * self.shortest_us / 1e6 >= WINDOWS_MIN * bytes * self.streams
     }
 
     /// Whether the rate is high enough for random losses to limit it.
-    fn are_by_chance(&self, case: &JobMeasurements) -> bool {
+    fn are_by_chance(&self, case: &CopyMeasurements) -> bool {
         let in_a_round_trip = 1.22 * SEGMENT_BYTES / self.loss.max(1e-9).sqrt();
         case.rate() * self.shortest_us / 1e6 >= BY_CHANCE_MIN * in_a_round_trip * self.streams
     }

@@ -1,11 +1,11 @@
 //! The parts of a transfer's path: source disk, source CPU, network, target CPU and target disk. Each has the share of
-//! the time that it held up this job, the rate through it, and the rate that it would bound if it did so all the time.
+//! the time that it held up this copy, the rate through it, and the rate that it would bound if it did so all the time.
 //! The shares are those of the verdict, so other programs' work does not count for a part. Their CPU time has rows of its
 //! own.
 
 use super::network::LINE_RATE;
 use super::shares::TimeShares;
-use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements, part};
+use super::{Bottleneck, BottleneckDetail, BottleneckShare, CopyMeasurements, part};
 use crate::wire::resource_metrics::{Disk, ResourceMetrics};
 
 /// A part of the path.
@@ -66,9 +66,9 @@ impl PathPart {
 pub struct PartUse {
     /// The part.
     pub part: PathPart,
-    /// Share of the time that it held up the job, or that other programs took of all CPUs: 0 to 1.
+    /// Share of the time that it held up the copy, or that other programs took of all CPUs: 0 to 1.
     pub busy: f64,
-    /// The job's bytes per second through it; `None` for other programs.
+    /// The copy's bytes per second through it; `None` for other programs.
     pub bytes_per_s: Option<f64>,
 }
 
@@ -84,18 +84,18 @@ const BUSY_MIN: f64 = 0.005;
 
 /// Returns the use of each part with figures. A file system that has no block device, and that nothing waited for, has
 /// none, and neither has a network that was not used.
-pub fn path_parts(case: &JobMeasurements) -> Vec<PartUse> {
+pub fn path_parts(case: &CopyMeasurements) -> Vec<PartUse> {
     let candidates = TimeShares::of(case).candidates();
     let held_up = |part| -> f64 {
         candidates.iter().filter(|of| PathPart::with(of) == Some(part)).map(|of| of.share).sum::<f64>().min(1.0)
     };
-    let by_job = |part, busy| PartUse { part, busy, bytes_per_s: Some(case.rate()) };
+    let by_copy = |part, busy| PartUse { part, busy, bytes_per_s: Some(case.rate()) };
     let disk = |part, disk: &Disk| {
         let busy = held_up(part);
-        (*disk != Disk::default() || busy >= BUSY_MIN).then(|| by_job(part, busy))
+        (*disk != Disk::default() || busy >= BUSY_MIN).then(|| by_copy(part, busy))
     };
     let cpu = |part, load: &ResourceMetrics| {
-        (load.processors.all_us > 0).then(|| by_job(part, held_up(part).max(own_share(case, load))))
+        (load.processors.all_us > 0).then(|| by_copy(part, held_up(part).max(own_share(case, load))))
     };
     let others = |part, load: &ResourceMetrics| {
         (load.processors.all_us > 0).then(|| PartUse { part, busy: others_share(case, load), bytes_per_s: None })
@@ -117,21 +117,21 @@ pub fn path_parts(case: &JobMeasurements) -> Vec<PartUse> {
 
 /// haul's share of the CPU time that it could have had: its own, and what was free. That is at least half of all, since
 /// the scheduler shares CPUs. Where haul gets less, waits for a CPU count as the streams' computation.
-fn own_share(case: &JobMeasurements, load: &ResourceMetrics) -> f64 {
+fn own_share(case: &CopyMeasurements, load: &ResourceMetrics) -> f64 {
     let (own_us, all_us) = (case.own_us(load), load.processors.all_us);
     let free_us = all_us.saturating_sub(load.processors.busy_us);
     part(own_us as f64, own_us.saturating_add(free_us).max(all_us / 2) as f64)
 }
 
 /// The share of all CPU time that other programs took. Interrupts may be the work of haul's own packets.
-fn others_share(case: &JobMeasurements, load: &ResourceMetrics) -> f64 {
+fn others_share(case: &CopyMeasurements, load: &ResourceMetrics) -> f64 {
     let own_us = case.own_us(load).saturating_add(load.processors.interrupts_us);
     part(load.processors.busy_us.saturating_sub(own_us) as f64, load.processors.all_us as f64)
 }
 
 /// The use of the network: waits for it, by windows, loss and latency, or the used share of the interface's speed. A
 /// rate above that speed means that the speed is wrong.
-fn network(case: &JobMeasurements, held_up: f64) -> Option<PartUse> {
+fn network(case: &CopyMeasurements, held_up: f64) -> Option<PartUse> {
     let (source, sockets) = (&case.source, &case.source.sockets);
     if sockets.segments == 0 {
         return None;

@@ -5,7 +5,7 @@ use crate::wire::resource_metrics::Stage::{self, *};
 use crate::wire::resource_metrics::{CurrentMetrics, Processors, Sockets};
 
 /// Has other programs take all CPU time that haul leaves, at both ends.
-fn beside_a_busy_loop(case: &JobMeasurements) -> JobMeasurements {
+fn beside_a_busy_loop(case: &CopyMeasurements) -> CopyMeasurements {
     let mut case = *case;
     for load in [&mut case.source, &mut case.target] {
         load.processors.busy_us = load.processors.all_us;
@@ -14,7 +14,7 @@ fn beside_a_busy_loop(case: &JobMeasurements) -> JobMeasurements {
     case
 }
 
-fn busy(case: &JobMeasurements, part: PathPart) -> Option<f64> {
+fn busy(case: &CopyMeasurements, part: PathPart) -> Option<f64> {
     path_parts(case).iter().find(|of| of.part == part).map(|of| (of.busy * 1e4).round() / 1e4)
 }
 
@@ -23,7 +23,7 @@ const BLOCKED: &[(Stage, f64, f64)] = &[(Prepare, 0.04, 1.0), (Send, 0.96, 0.02)
 
 #[test]
 fn beside_other_programs_the_part_that_the_verdict_names_has_the_lowest_bound() {
-    let small = |case: JobMeasurements| JobMeasurements { files: 100_000, ..case };
+    let small = |case: CopyMeasurements| CopyMeasurements { files: 100_000, ..case };
     let table = [
         (PathPart::SourceDisk, case(&[(Read, 0.9, 0.05), (Prepare, 0.08, 1.0), (Send, 0.02, 0.9)], STARVED)),
         (PathPart::SourceDisk, small(case(&[(Open, 0.8, 0.3), (Read, 0.1, 0.9), (Send, 0.1, 0.9)], STARVED))),
@@ -52,18 +52,18 @@ fn a_processor_s_time_is_haul_s_own_of_what_it_could_have_had() {
     let with = |own_us, busy_us, interrupts_us| {
         let processors = Processors { all_us: 80_000_000, own_us, busy_us, interrupts_us, ..Processors::default() };
         let load = ResourceMetrics { elapsed_us: 10_000_000, processors, ..ResourceMetrics::default() };
-        JobMeasurements { source: load, target: load, bytes: 1_000_000_000, ..JobMeasurements::default() }
+        CopyMeasurements { source: load, target: load, bytes: 1_000_000_000, ..CopyMeasurements::default() }
     };
-    let of = |case: &JobMeasurements| (busy(case, PathPart::SourceCpu), busy(case, PathPart::SourceOthers));
+    let of = |case: &CopyMeasurements| (busy(case, PathPart::SourceCpu), busy(case, PathPart::SourceOthers));
     assert_eq!(of(&with(10_000_000, 10_000_000, 0)), (Some(0.125), Some(0.0)), "nobody else");
     assert_eq!(of(&with(10_000_000, 40_000_000, 0)), (Some(0.2), Some(0.375)), "10 of 10 and the 40 that were free");
     assert_eq!(of(&with(4_000_000, 80_000_000, 0)), (Some(0.1), Some(0.95)), "half of all is haul's if it asks");
     assert_eq!(of(&with(60_000_000, 80_000_000, 0)), (Some(1.0), Some(0.25)));
     assert_eq!(of(&with(10_000_000, 40_000_000, 20_000_000)).1, Some(0.125), "its own packets' interrupts");
     assert_eq!(of(&with(10_000_000, 5_000_000, 0)).1, Some(0.0), "clocks of different precision");
-    let one_machine = JobMeasurements { is_one_machine: true, ..with(10_000_000, 40_000_000, 0) };
+    let one_machine = CopyMeasurements { is_one_machine: true, ..with(10_000_000, 40_000_000, 0) };
     assert_eq!(of(&one_machine), (Some(0.3333), Some(0.25)), "both ends are haul");
-    let one_worker = JobMeasurements { is_one_worker: true, ..one_machine };
+    let one_worker = CopyMeasurements { is_one_worker: true, ..one_machine };
     assert_eq!(of(&one_worker), (Some(0.2), Some(0.375)), "and one process is counted once");
     let bounds: Vec<_> = path_parts(&one_worker).iter().map(PartUse::bound_bytes_per_s).collect();
     assert_eq!(bounds, [Some(500e6), Some(500e6), None, None]);
@@ -85,7 +85,7 @@ fn an_interface_s_speed_bounds_the_network_where_it_is_true() {
         let sockets = Sockets { segments: 9, acknowledged_bytes: 1_000_000_000, ..Sockets::default() };
         let present = CurrentMetrics { mbit_per_s, ..CurrentMetrics::default() };
         let source = ResourceMetrics { elapsed_us: 10_000_000, sockets, present, ..ResourceMetrics::default() };
-        let case = JobMeasurements { source, is_within_host, ..JobMeasurements::default() };
+        let case = CopyMeasurements { source, is_within_host, ..CopyMeasurements::default() };
         path_parts(&case)[0].bound_bytes_per_s()
     };
     assert_eq!((of(1000, false), of(0, false), of(10, false), of(1000, true)), (Some(125e6), None, None, None));
@@ -93,7 +93,7 @@ fn an_interface_s_speed_bounds_the_network_where_it_is_true() {
 
 #[test]
 fn parts_without_figures_are_omitted() {
-    assert_eq!(path_parts(&JobMeasurements::default()), []);
+    assert_eq!(path_parts(&CopyMeasurements::default()), []);
     let idle = PartUse { part: PathPart::Network, busy: 0.001, bytes_per_s: Some(5.0) };
     assert_eq!(idle.bound_bytes_per_s(), None);
 }

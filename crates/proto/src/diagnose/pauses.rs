@@ -1,21 +1,21 @@
-//! Exclusion of a job's pauses from the diagnosis, since waits in a pause are meaningless.
+//! Exclusion of a copy's pauses from the diagnosis, since waits in a pause are meaningless.
 //!
 //! Both ends report their metrics a few times a second. A pause counts from the last report before it to the first one
 //! of each end after it, so that the rest contains no pause.
 
-use super::JobMeasurements;
+use super::CopyMeasurements;
 use crate::wire::resource_metrics::ResourceMetrics;
 
-/// The pauses of a job.
+/// The pauses of a copy.
 #[derive(Debug, Default)]
 pub struct Pauses {
     /// Metrics of all finished pauses.
     over: PauseSpan,
     /// State at the start of the present pause, until both ends have reported after it.
     open: Option<PauseSpan>,
-    /// Whether the job is paused now.
+    /// Whether the copy is paused now.
     is_paused: bool,
-    /// Ends that have reported since the job resumed.
+    /// Ends that have reported since the copy resumed.
     reported: [bool; 2],
 }
 
@@ -27,8 +27,8 @@ struct PauseSpan {
 }
 
 impl PauseSpan {
-    /// Returns the totals since the start of the job.
-    fn of(case: &JobMeasurements) -> Self {
+    /// Returns the totals since the start of the copy.
+    fn of(case: &CopyMeasurements) -> Self {
         Self { loads: [case.source, case.target], bytes: case.bytes, files: case.files }
     }
 
@@ -49,16 +49,16 @@ impl PauseSpan {
 }
 
 impl Pauses {
-    /// Records a pause or its end. `case` covers the time since the job's start.
-    pub fn set(&mut self, is_paused: bool, case: &JobMeasurements) {
+    /// Records a pause or its end. `case` covers the time since the copy's start.
+    pub fn set(&mut self, is_paused: bool, case: &CopyMeasurements) {
         if is_paused {
             self.open.get_or_insert_with(|| PauseSpan::of(case));
         }
         (self.is_paused, self.reported) = (is_paused, [false; 2]);
     }
 
-    /// Records reports of these ends; `case` covers the time since the job's start.
-    pub fn record_reports(&mut self, ends: impl IntoIterator<Item = usize>, case: &JobMeasurements) {
+    /// Records reports of these ends; `case` covers the time since the copy's start.
+    pub fn record_reports(&mut self, ends: impl IntoIterator<Item = usize>, case: &CopyMeasurements) {
         ends.into_iter().filter_map(|end| self.reported.get_mut(end).map(|reported| *reported = true)).for_each(drop);
         if !self.is_paused
             && self.reported == [true; 2]
@@ -73,14 +73,14 @@ impl Pauses {
         self.open.is_some()
     }
 
-    /// Returns the measurements since the job's start without its pauses.
-    pub fn without(&self, case: &JobMeasurements) -> JobMeasurements {
+    /// Returns the measurements since the copy's start without its pauses.
+    pub fn without(&self, case: &CopyMeasurements) -> CopyMeasurements {
         let mut out = self.over;
         if let Some(open) = &self.open {
             out.add(&PauseSpan::of(case).since(open));
         }
         let PauseSpan { loads: [source, target], bytes, files } = PauseSpan::of(case).since(&out);
-        JobMeasurements { source, target, bytes, files, ..*case }
+        CopyMeasurements { source, target, bytes, files, ..*case }
     }
 }
 
@@ -90,18 +90,18 @@ mod tests {
     use crate::diagnose::{Bottleneck, diagnose};
     use crate::wire::resource_metrics::Stage;
 
-    /// Returns a job with one stream, after these seconds of reads and pauses.
-    fn case(read: u64, paused: u64) -> JobMeasurements {
+    /// Returns a copy with one stream, after these seconds of reads and pauses.
+    fn case(read: u64, paused: u64) -> CopyMeasurements {
         let mut load = ResourceMetrics { elapsed_us: (read + paused) * 1_000_000, ..ResourceMetrics::default() };
         load.stages[Stage::Read as usize].wall_us = read * 1_000_000;
         load.stages[Stage::Pace as usize].wall_us = paused * 1_000_000;
-        JobMeasurements {
+        CopyMeasurements {
             source: load,
             target: load,
             is_one_worker: true,
             bytes: read << 20,
             files: read,
-            ..JobMeasurements::default()
+            ..CopyMeasurements::default()
         }
     }
 

@@ -5,7 +5,7 @@
 //! the computing part of a stage. It includes waits for a CPU in use by others.
 
 use super::network::{NetworkShares, full_of_interrupts, path};
-use super::{Bottleneck, BottleneckDetail, BottleneckShare, JobMeasurements};
+use super::{Bottleneck, BottleneckDetail, BottleneckShare, CopyMeasurements};
 use crate::diagnose::part;
 use crate::wire::resource_metrics::{Processors, ResourceMetrics, Stage};
 
@@ -79,7 +79,7 @@ impl EndShares {
 }
 
 impl TimeShares {
-    pub fn of(case: &JobMeasurements) -> Self {
+    pub fn of(case: &CopyMeasurements) -> Self {
         let (source, target) = (StreamTimes::new(&case.source), StreamTimes::new(&case.target));
         let elapsed = (case.seconds() * 1e6).max(1.0);
         let pipes = part(source.waiting(Stage::ReadPipe), elapsed).max(part(target.waiting(Stage::WritePipe), elapsed));
@@ -139,7 +139,7 @@ impl TimeShares {
 
     /// Classifies a lack of CPUs, and detects those that threads do not notice: an exhausted quota, and a machine
     /// shared by both ends.
-    fn assess_processors(&mut self, case: &JobMeasurements, elapsed: f64) {
+    fn assess_processors(&mut self, case: &CopyMeasurements, elapsed: f64) {
         for (load, end) in [(&case.source, &mut self.source), (&case.target, &mut self.target)] {
             let own = case.own_us(load);
             let busy = part(load.processors.busy_us as f64, load.processors.all_us as f64);
@@ -230,8 +230,8 @@ impl<'l> StreamTimes<'l> {
     }
 }
 
-/// Whether the job's files are so many and small that their number matters more than their bytes.
-fn has_small_files(case: &JobMeasurements) -> bool {
+/// Whether the copy's files are so many and small that their number matters more than their bytes.
+fn has_small_files(case: &CopyMeasurements) -> bool {
     case.files >= SMALL_FILES_MIN && (case.bytes as f64) < SMALL_FILE_BYTES * case.files as f64
 }
 

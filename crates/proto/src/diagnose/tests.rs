@@ -22,18 +22,18 @@ fn load(stages: &[(Stage, f64, f64)]) -> ResourceMetrics {
     load
 }
 
-pub(super) fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> JobMeasurements {
-    JobMeasurements {
+pub(super) fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> CopyMeasurements {
+    CopyMeasurements {
         source: load(source),
         target: load(target),
         bytes: 400 << 20,
         files: 1,
-        ..JobMeasurements::default()
+        ..CopyMeasurements::default()
     }
 }
 
-/// Returns a job limited by the network: the source always sends, the target always waits.
-pub(super) fn on_the_way() -> JobMeasurements {
+/// Returns a copy limited by the network: the source always sends, the target always waits.
+pub(super) fn on_the_way() -> CopyMeasurements {
     use Stage::{Check, Prepare, Receive, Send, Write};
     let mut case = case(
         &[(Prepare, 0.03, 1.0), (Send, 0.97, 0.02)],
@@ -56,13 +56,13 @@ pub(super) fn on_the_way() -> JobMeasurements {
     case
 }
 
-pub(super) fn with(change: impl FnOnce(&mut JobMeasurements)) -> JobMeasurements {
+pub(super) fn with(change: impl FnOnce(&mut CopyMeasurements)) -> CopyMeasurements {
     let mut case = on_the_way();
     change(&mut case);
     case
 }
 
-fn named(case: &JobMeasurements) -> (Bottleneck, Option<BottleneckDetail>) {
+fn named(case: &CopyMeasurements) -> (Bottleneck, Option<BottleneckDetail>) {
     let verdict = diagnose(case);
     assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
     assert!(verdict.next.is_none_or(|next| next.share <= verdict.share), "{verdict:?}");
@@ -74,7 +74,7 @@ fn the_busy_stage_is_named() {
     use Stage::*;
     let starved: &[_] = &[(Receive, 0.94, 0.01), (Check, 0.03, 1.0), (Write, 0.03, 0.9)];
     let blocked: &[_] = &[(Prepare, 0.04, 1.0), (Read, 0.01, 0.9), (Send, 0.95, 0.02)];
-    let table: &[(&str, JobMeasurements, Bottleneck, Option<BottleneckDetail>)] = &[
+    let table: &[(&str, CopyMeasurements, Bottleneck, Option<BottleneckDetail>)] = &[
         (
             "reading waits",
             case(&[(Read, 0.9, 0.05), (Prepare, 0.08, 1.0), (Send, 0.02, 0.9)], starved),
@@ -192,7 +192,7 @@ fn the_busy_stage_is_named() {
             Bottleneck::None,
             Some(BottleneckDetail::Even),
         ),
-        ("nothing at all", JobMeasurements::default(), Bottleneck::None, Some(BottleneckDetail::Short)),
+        ("nothing at all", CopyMeasurements::default(), Bottleneck::None, Some(BottleneckDetail::Short)),
     ];
     for (what, case, limit, detail) in table {
         assert_eq!(named(case), (*limit, *detail), "{what}: {:#?}", diagnose(case));
@@ -201,10 +201,10 @@ fn the_busy_stage_is_named() {
 
 #[test]
 fn the_cause_of_waiting_sockets_is_named() {
-    let lossy = |case: &mut JobMeasurements| case.source.sockets.retransmitted = 6000;
+    let lossy = |case: &mut CopyMeasurements| case.source.sockets.retransmitted = 6000;
     let steady =
-        |case: &mut JobMeasurements| case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 1000 * 1000;
-    let table: &[(&str, JobMeasurements, Bottleneck, Option<BottleneckDetail>)] = &[
+        |case: &mut CopyMeasurements| case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 1000 * 1000;
+    let table: &[(&str, CopyMeasurements, Bottleneck, Option<BottleneckDetail>)] = &[
         ("a window that has not grown", on_the_way(), Bottleneck::Congestion, Some(BottleneckDetail::RoundTrip)),
         ("losses", with(lossy), Bottleneck::Congestion, Some(BottleneckDetail::Loss)),
         (
@@ -329,7 +329,7 @@ fn the_cause_of_waiting_sockets_is_named() {
 
 #[test]
 fn waiting_for_scarce_processors_is_not_waiting_for_a_disk() {
-    let scarce = |case: &mut JobMeasurements| {
+    let scarce = |case: &mut CopyMeasurements| {
         for load in [&mut case.source, &mut case.target] {
             load.processors.busy_us = 79_000_000;
         }
@@ -349,7 +349,7 @@ fn waiting_for_scarce_processors_is_not_waiting_for_a_disk() {
 
 #[test]
 fn on_a_busy_machine_short_paths_are_not_accused() {
-    let busy = |case: &mut JobMeasurements| {
+    let busy = |case: &mut CopyMeasurements| {
         case.is_one_machine = true;
         for load in [&mut case.source, &mut case.target] {
             load.processors.busy_us = 79_000_000;
@@ -386,7 +386,7 @@ fn on_a_busy_machine_short_paths_are_not_accused() {
 
 #[test]
 fn more_losses_than_chance_explains_are_a_policers() {
-    let short = |case: &mut JobMeasurements| {
+    let short = |case: &mut CopyMeasurements| {
         let sockets = &mut case.source.sockets;
         (sockets.rtt_us, sockets.rtt_min_us, sockets.retransmitted) = (100 * 80, 100 * 50, 6000);
     };
@@ -500,7 +500,7 @@ fn evidence_is_figures_of_this_case() {
     assert_eq!(fact(Figure::WriteWait), Some(verdict.share));
     assert_eq!((fact(Figure::DiskBusy), fact(Figure::DiskQueue)), (Some(0.99), Some(31.0)));
     assert!((fact(Figure::Rate).unwrap() - 41_943_040.0).abs() < 1.0);
-    for case in [on_the_way(), case(&[], &[]), JobMeasurements::default()] {
+    for case in [on_the_way(), case(&[], &[]), CopyMeasurements::default()] {
         assert!(diagnose(&case).facts.iter().all(|fact| fact.value.is_finite()));
     }
 }
@@ -530,9 +530,9 @@ fn no_figures_are_too_wild() {
     let quick = ResourceMetrics { elapsed_us: 1_000_000, ..*wild };
     for load in [*wild, quick] {
         for case in [
-            JobMeasurements { source: load, ..on_the_way() },
-            JobMeasurements { target: load, bytes: most, files: most, is_one_machine: true, ..on_the_way() },
-            JobMeasurements { source: load, target: load, is_one_worker: true, ..JobMeasurements::default() },
+            CopyMeasurements { source: load, ..on_the_way() },
+            CopyMeasurements { target: load, bytes: most, files: most, is_one_machine: true, ..on_the_way() },
+            CopyMeasurements { source: load, target: load, is_one_worker: true, ..CopyMeasurements::default() },
         ] {
             let verdict = diagnose(&case);
             assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
@@ -571,7 +571,7 @@ const TERMS: AdviceTerms = AdviceTerms {
     faster_mbit_per_s: 0,
 };
 
-fn advised(case: &JobMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
+fn advised(case: &CopyMeasurements, terms: &AdviceTerms) -> Vec<Advice> {
     advise(&diagnose(case), case, terms)
 }
 

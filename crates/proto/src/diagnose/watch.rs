@@ -1,14 +1,14 @@
-//! Diagnosis of a running job over the last seconds. The displayed bottleneck changes only when the new one has lasted
+//! Diagnosis of a running copy over the last seconds. The displayed bottleneck changes only when the new one has lasted
 //! for a moment.
 
 use std::collections::VecDeque;
 
-use super::{Bottleneck, BottleneckDetail, JobMeasurements, Verdict, diagnose};
+use super::{Bottleneck, BottleneckDetail, CopyMeasurements, Verdict, diagnose};
 use crate::wire::resource_metrics::ResourceMetrics;
 
 /// Length of the displayed time window, in microseconds.
 const WINDOW_US: u64 = 5_000_000;
-/// Shortest job that names a policer. For some seconds, random losses may look like one; over the whole job they do not.
+/// Shortest copy that names a policer. For some seconds, random losses may look like one; over the whole copy they do not.
 const POLICER_MIN_US: u64 = 2 * WINDOW_US;
 /// Most reports kept for it.
 const REPORTS_MAX: usize = 32;
@@ -43,8 +43,8 @@ struct LoadReport {
 }
 
 impl BottleneckWatch {
-    /// Records a report of an end: `case` covers the time since the job's start.
-    pub fn sample(&mut self, case: &JobMeasurements) {
+    /// Records a report of an end: `case` covers the time since the copy's start.
+    pub fn sample(&mut self, case: &CopyMeasurements) {
         let now = LoadReport { loads: [case.source, case.target], bytes: case.bytes, files: case.files };
         let elapsed = |report: &LoadReport| report.loads[0].elapsed_us.max(report.loads[1].elapsed_us);
         while self.past.len() >= REPORTS_MAX
@@ -55,7 +55,7 @@ impl BottleneckWatch {
         let nothing = LoadReport { loads: [ResourceMetrics::default(); 2], bytes: 0, files: 0 };
         let first = self.past.front().copied().unwrap_or(nothing);
         self.past.push_back(now);
-        let between = JobMeasurements {
+        let between = CopyMeasurements {
             source: case.source.since(&first.loads[0]),
             target: case.target.since(&first.loads[1]),
             bytes: case.bytes.saturating_sub(first.bytes),
@@ -103,18 +103,18 @@ mod tests {
     use super::*;
     use crate::wire::resource_metrics::Stage;
 
-    /// Returns a job with one stream after these seconds, with its waits in these stages.
-    fn case(seconds: u64, source: &[(Stage, u64)]) -> JobMeasurements {
+    /// Returns a copy with one stream after these seconds, with its waits in these stages.
+    fn case(seconds: u64, source: &[(Stage, u64)]) -> CopyMeasurements {
         let mut load = ResourceMetrics { elapsed_us: seconds * 1_000_000, ..ResourceMetrics::default() };
         for (stage, seconds) in source {
             load.stages[*stage as usize].wall_us = seconds * 1_000_000;
         }
-        JobMeasurements {
+        CopyMeasurements {
             source: load,
             target: load,
             is_one_worker: true,
             bytes: seconds << 20,
-            ..JobMeasurements::default()
+            ..CopyMeasurements::default()
         }
     }
 
@@ -141,8 +141,8 @@ mod tests {
         assert!(watch.past.len() <= 7);
     }
 
-    /// Returns a job on a path with losses after these seconds. Its rate varies, except in the last `steady` of them.
-    fn lossy(seconds: u64, steady: u64) -> JobMeasurements {
+    /// Returns a copy on a path with losses after these seconds. Its rate varies, except in the last `steady` of them.
+    fn lossy(seconds: u64, steady: u64) -> CopyMeasurements {
         let mut case = case(seconds, &[(Stage::Send, seconds)]);
         case.is_one_worker = false;
         case.target.stages = Default::default();

@@ -1,4 +1,4 @@
-//! Both sessions in a job that only compares.
+//! Both sessions in a copy that only compares.
 
 use std::sync::Arc;
 

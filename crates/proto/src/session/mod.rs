@@ -10,7 +10,7 @@
 //!    +--(Nothing, Refused)+--(SourceFailed, TargetFailed)+---------------> complete
 //! ```
 //!
-//! In a job that only compares, both ends read a file: HaveRanges and Match or Mismatch replace the frames.
+//! In a copy that only compares, both ends read a file: HaveRanges and Match or Mismatch replace the frames.
 //!
 //! A session forgets complete entries, and ignores late messages and frames about them. So memory is bounded by the
 //! window of incomplete entries and is independent of the number of files.

@@ -55,7 +55,7 @@ struct Pair {
     /// Number of entries by outcome: kept or created at once, done, failed, refused.
     outcome: [u64; 4],
     pick: u64,
-    /// Whether the job only compares.
+    /// Whether the copy only compares.
     compares: bool,
     /// The only range that is sent of each file.
     range: Option<FileRange>,

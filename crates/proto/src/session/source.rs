@@ -36,7 +36,7 @@ use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage};
 /// offered anew with more attributes.
 const ROOM_BYTES: usize = 4 << 20;
 
-/// The source's side of a job. `H` is the engine's handle of an entry.
+/// The source's side of a copy. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct SourceSession<H> {
     settings: SourceSettings,
@@ -56,11 +56,11 @@ pub struct SourceSession<H> {
     rejected: Vec<Arc<H>>,
 }
 
-/// Settings common to all files of a job.
+/// Settings common to all files of a copy.
 #[derive(Debug)]
 struct SourceSettings {
     frame: FrameLen,
-    /// Whether the job only compares and sends nothing.
+    /// Whether the copy only compares and sends nothing.
     compares: bool,
     /// Whether a requested digest delays the end of a file.
     sums: bool,
@@ -122,7 +122,7 @@ struct LargeOffer {
 }
 
 impl<H> SourceSession<H> {
-    /// Creates a job without offers.
+    /// Creates a copy without offers.
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
             settings: SourceSettings { frame, compares: false, sums: false, range: None },
@@ -140,7 +140,7 @@ impl<H> SourceSession<H> {
         }
     }
 
-    /// Creates a job that only compares both ends.
+    /// Creates a copy that only compares both ends.
     pub fn comparing(frame: FrameLen, threads: u16) -> Self {
         let mut session = Self::new(frame, threads);
         session.settings.compares = true;
@@ -470,7 +470,7 @@ impl<H> SourceSession<H> {
 
     /// Records that frames of an unchanged file were read, with their BLAKE3 values.
     ///
-    /// Those in `same` were compared and equal the target's. The others were given to the stream, unless the job only
+    /// Those in `same` were compared and equal the target's. The others were given to the stream, unless the copy only
     /// compares.
     ///
     /// Returns the file's BLAKE3 where these were the last frames and a requested digest is awaited. Then
@@ -535,7 +535,7 @@ impl<H> SourceSession<H> {
         self.give_up(entry, reason, false)
     }
 
-    /// As [`Self::fail`], for a file whose name is gone: no failure of the job.
+    /// As [`Self::fail`], for a file whose name is gone: no failure of the copy.
     pub fn vanish(&mut self, entry: EntryId) -> bool {
         self.give_up(entry, "vanished", true)
     }
@@ -607,7 +607,7 @@ fn check_frames(sent: &Range<u64>, frames: &Range<u64>) -> Result<(), ProtocolEr
     if frames.start < frames.end && is_sent { Ok(()) } else { Err(ProtocolError::Misplaced) }
 }
 
-/// Counts requested frames. Endless requests for the same frames end the job.
+/// Counts requested frames. Endless requests for the same frames end the copy.
 fn count_requested_frames(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
     *asked = asked.saturating_add(frames);
     let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);

@@ -36,7 +36,7 @@ use crate::session::digest_state::DigestState;
 use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, TransferNeed};
 
-/// The target's side of a job. `H` is the engine's handle of an entry.
+/// The target's side of a copy. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct TargetSession<H> {
     settings: TargetSettings,
@@ -136,7 +136,7 @@ impl<H> LargeReceive<H> {
 }
 
 impl<H> TargetSession<H> {
-    /// Creates a job without offers.
+    /// Creates a copy without offers.
     pub fn new(frame: FrameLen) -> Self {
         Self {
             settings: TargetSettings { frame, values: false, sums: false, range: None },
@@ -483,7 +483,7 @@ fn is_new(message: &SourceMessage) -> bool {
     }
 }
 
-/// Settings common to all files of a job.
+/// Settings common to all files of a copy.
 #[derive(Debug, Clone, Copy)]
 struct TargetSettings {
     frame: FrameLen,

@@ -1,4 +1,4 @@
-//! Authority of workers: which worker may send which report, and in which phase of a job. Every other report is a
+//! Authority of workers: which worker may send which report, and in which phase of a copy. Every other report is a
 //! protocol error.
 //!
 //! The table is [`WorkerMessage::rule`]; the owner of each counter is in [`Counters::foreign`](super::counters::Counters::foreign) and its siblings.
@@ -27,7 +27,7 @@ impl WorkerPhase {
     pub const ALL: [Self; 4] = [Self::Starting, Self::Preparing, Self::Working, Self::Finished];
 }
 
-/// Requirement of a report on the job.
+/// Requirement of a report on the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportRequirement {
     /// Nothing.
@@ -40,13 +40,13 @@ pub enum ReportRequirement {
     Items,
     /// A Request to this end for a digest besides BLAKE3.
     Checksum,
-    /// A job that compares.
+    /// A copy that compares.
     Comparison,
-    /// A job that resumes.
+    /// A copy that resumes.
     Resumption,
-    /// A job with base files.
+    /// A copy with base files.
     Delta,
-    /// A job with a list.
+    /// A copy with a list.
     List,
     /// A Measure request.
     Measurement,
@@ -110,7 +110,7 @@ impl WorkerMessage {
         ReportRule { name, ends, phases, requirement }
     }
 
-    /// Whether a worker of these `ends` may send this report in `phase`. `fulfils` checks a requirement on the job.
+    /// Whether a worker of these `ends` may send this report in `phase`. `fulfils` checks a requirement on the copy.
     pub fn is_permitted(
         &self,
         ends: WorkerEnds,

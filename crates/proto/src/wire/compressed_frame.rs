@@ -50,18 +50,18 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<Compresse
 mod tests {
     use super::*;
     use crate::entry::Timestamp;
-    use crate::ids::{EntryId, JobNumber};
+    use crate::ids::{CopyNumber, EntryId};
     use crate::limits::{PACK_FILES_MAX, TRAILER_MAX};
     use crate::wire::frame::{DataFrame, PackFrame, PackedFile};
 
     fn data() -> RecordTrailer {
-        RecordTrailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
+        RecordTrailer::Data(DataFrame { copy: CopyNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
     }
 
     fn pack(files: u64, len: u32) -> RecordTrailer {
         let file = |entry| PackedFile { entry: EntryId(entry), len, modified: Timestamp::default(), digest: [3; 32] };
         let files = (0..files).map(|i| file(u64::MAX - i)).collect();
-        RecordTrailer::Pack(PackFrame { job: JobNumber(u32::MAX), check: u64::MAX, files })
+        RecordTrailer::Pack(PackFrame { copy: CopyNumber(u32::MAX), check: u64::MAX, files })
     }
 
     fn encoded(compressed: Option<CompressedPayload>, trailer: &RecordTrailer) -> Vec<u8> {

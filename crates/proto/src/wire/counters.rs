@@ -49,7 +49,7 @@ macro_rules! with_counters {
             bytes_carried: SOURCE, "bytes carried", saturating_add;
             /// Bytes of the records sent with them.
             bytes_on_wire: SOURCE, "bytes on the wire", saturating_add;
-            /// Files compared with the target's in a job that only compares, counted by the target.
+            /// Files compared with the target's in a copy that only compares, counted by the target.
             files_compared: TARGET, "files compared", saturating_add;
             /// Bytes read and compared by both ends, counted by the source.
             bytes_compared: SOURCE, "bytes compared", saturating_add;

@@ -10,7 +10,7 @@ use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
-use crate::ids::{EntryId, JobNumber};
+use crate::ids::{CopyNumber, EntryId};
 use crate::integrity::Digest;
 use crate::limits::{FRAME_MAX, PACK_FILES_MAX, TRAILER_MAX};
 
@@ -91,8 +91,8 @@ pub enum RecordTrailer {
 /// One frame of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFrame {
-    /// The job.
-    pub job: JobNumber,
+    /// The copy.
+    pub copy: CopyNumber,
     /// The file.
     pub entry: EntryId,
     /// Offset of the frame in the file, in bytes: a multiple of the session's frame length.
@@ -107,8 +107,8 @@ pub struct DataFrame {
 /// One frame of a file as delta instructions. It has no check, since the target computes the value of its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaFrame {
-    /// The job.
-    pub job: JobNumber,
+    /// The copy.
+    pub copy: CopyNumber,
     /// The file.
     pub entry: EntryId,
     /// Offset of the frame in the file, in bytes.
@@ -122,8 +122,8 @@ pub struct DeltaFrame {
 /// Many small files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackFrame {
-    /// The job.
-    pub job: JobNumber,
+    /// The copy.
+    pub copy: CopyNumber,
     /// XXH3 of the payload: see [`crate::integrity::frame_check`].
     pub check: u64,
     /// The files, in payload order.
@@ -159,14 +159,14 @@ impl RecordTrailer {
             }
             RecordTrailer::Data(frame) => {
                 out.u8(DATA)
-                    .u32(frame.job.0)
+                    .u32(frame.copy.0)
                     .varint(frame.entry.0)
                     .u64(frame.offset)
                     .u64(frame.check)
                     .raw(&frame.value);
             }
             RecordTrailer::Pack(pack) => {
-                out.u8(PACK).u32(pack.job.0).u64(pack.check).count(pack.files.len());
+                out.u8(PACK).u32(pack.copy.0).u64(pack.check).count(pack.files.len());
                 for file in &pack.files {
                     out.varint(file.entry.0).varint(file.len.into());
                     file.modified.encode(out);
@@ -174,7 +174,7 @@ impl RecordTrailer {
                 }
             }
             RecordTrailer::Delta(frame) => {
-                out.u8(DELTA).u32(frame.job.0).varint(frame.entry.0).u64(frame.offset);
+                out.u8(DELTA).u32(frame.copy.0).varint(frame.entry.0).u64(frame.offset);
                 out.count(frame.plain).raw(&frame.value);
             }
             RecordTrailer::End { records } => {
@@ -189,7 +189,7 @@ impl RecordTrailer {
         let trailer = match reader.u8()? {
             FINISHED => RecordTrailer::Finished,
             DATA => RecordTrailer::Data(DataFrame {
-                job: JobNumber(reader.u32()?),
+                copy: CopyNumber(reader.u32()?),
                 entry: EntryId(reader.varint()?),
                 offset: reader.u64()?,
                 check: reader.u64()?,
@@ -209,16 +209,16 @@ impl RecordTrailer {
 }
 
 fn decode_delta(reader: &mut Reader<'_>, payload: usize) -> Decoded<DeltaFrame> {
-    let (job, entry, offset) = (JobNumber(reader.u32()?), EntryId(reader.varint()?), reader.u64()?);
+    let (copy, entry, offset) = (CopyNumber(reader.u32()?), EntryId(reader.varint()?), reader.u64()?);
     let plain = reader.count(FRAME_MAX as usize, "a delta frame")?;
     if payload == 0 || payload >= plain {
         return Err(ProtocolError::Invalid("instructions that are not shorter than their frame"));
     }
-    Ok(DeltaFrame { job, entry, offset, plain, value: reader.array()? })
+    Ok(DeltaFrame { copy, entry, offset, plain, value: reader.array()? })
 }
 
 fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
-    let job = JobNumber(reader.u32()?);
+    let copy = CopyNumber(reader.u32()?);
     let check = reader.u64()?;
     let count = reader.count(PACK_FILES_MAX, "files in a pack")?;
     let mut files = Vec::with_capacity(count);
@@ -238,7 +238,7 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
     if total != payload || files.is_empty() {
         return Err(ProtocolError::Invalid("a pack whose files differ from its payload"));
     }
-    Ok(PackFrame { job, check, files })
+    Ok(PackFrame { copy, check, files })
 }
 
 #[cfg(test)]
@@ -262,10 +262,15 @@ mod tests {
 
     #[test]
     fn trailers_round_trip() {
-        let data =
-            DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
-        let pack = PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 0), packed(9, 1000)] };
-        let delta = DeltaFrame { job: JobNumber(1), entry: EntryId(3), offset: 7 << 20, plain: 1000, value: [9; 32] };
+        let data = DataFrame {
+            copy: CopyNumber(1),
+            entry: EntryId(1 << 40),
+            offset: 7 << 20,
+            check: u64::MAX,
+            value: [9; 32],
+        };
+        let pack = PackFrame { copy: CopyNumber(1), check: 5, files: vec![packed(7, 0), packed(9, 1000)] };
+        let delta = DeltaFrame { copy: CopyNumber(1), entry: EntryId(3), offset: 7 << 20, plain: 1000, value: [9; 32] };
         let is_decoded =
             |payload| RecordTrailer::decode(&encoded(&RecordTrailer::Delta(delta.clone())), payload).is_ok();
         assert_eq!([0, 1, 999, 1000, 1001].map(is_decoded), [false, true, true, false, false]);
@@ -283,13 +288,13 @@ mod tests {
     #[test]
     fn the_largest_pack_fits_a_trailer() {
         let files = (0..PACK_FILES_MAX as u64).map(|i| packed(u64::MAX - i, FRAME_MAX)).collect();
-        let pack = RecordTrailer::Pack(PackFrame { job: JobNumber(u32::MAX), check: u64::MAX, files });
+        let pack = RecordTrailer::Pack(PackFrame { copy: CopyNumber(u32::MAX), check: u64::MAX, files });
         assert!(encoded(&pack).len() < TRAILER_MAX);
     }
 
     #[test]
     fn a_pack_must_fill_its_payload() {
-        let pack = RecordTrailer::Pack(PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 10)] });
+        let pack = RecordTrailer::Pack(PackFrame { copy: CopyNumber(1), check: 5, files: vec![packed(7, 10)] });
         assert!(RecordTrailer::decode(&encoded(&pack), 11).is_err());
         assert!(RecordTrailer::decode(&encoded(&RecordTrailer::Finished), 1).is_err());
     }

@@ -8,7 +8,7 @@ use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::feature::PROTOCOL_VERSION;
-use crate::ids::{JobId, PathId, StreamId};
+use crate::ids::{CopyId, PathId, StreamId};
 
 /// First bytes of every greeting.
 pub const MAGIC: [u8; 8] = *b"haul str";
@@ -23,7 +23,7 @@ const _: () = assert!(GREETING_LEN <= crate::limits::GREETING_MAX);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamGreeting {
     /// Session of the connection.
-    pub session: JobId,
+    pub session: CopyId,
     /// Stream of the connection.
     pub stream: StreamId,
     /// Network path of the connection.
@@ -128,7 +128,7 @@ impl StreamGreeting {
         let mut reader = Reader::new(bytes);
         check_opening(&mut reader)?;
         let greeting = Self {
-            session: JobId(reader.array()?),
+            session: CopyId(reader.array()?),
             stream: StreamId(reader.u16()?),
             path: PathId(reader.u16()?),
             random: reader.array()?,
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn greetings_round_trip() {
         let greeting =
-            StreamGreeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
+            StreamGreeting { session: CopyId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
         assert_eq!(StreamGreeting::decode(&greeting.encode()), Ok(greeting));
         let answer = GreetingAnswer { random: [4; 32] };
         assert_eq!(GreetingAnswer::decode(&answer.encode()), Ok(answer));

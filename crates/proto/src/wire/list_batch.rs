@@ -1,4 +1,4 @@
-//! Source arguments sent while a job runs: a list of any length, in batches.
+//! Source arguments sent while a copy runs: a list of any length, in batches.
 //!
 //! The source receives their paths, the target their destinations. A batch counts towards the limit until the source
 //! has reported to the target that it offers nothing more of it.

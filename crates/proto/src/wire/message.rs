@@ -1,6 +1,6 @@
 //! Messages between source and target over the control channel: offers one way, wants and results the other.
 //!
-//! Each begins with its kind (one byte) and its job number.
+//! Each begins with its kind (one byte) and its copy number.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::entry::{
 use crate::entry_extras::{EntryExtras, ExtrasFilter};
 use crate::error::ProtocolError;
 use crate::field_codecs::{BoundedBytes, BoundedText, Checked, ListOf, Varint, list};
-use crate::ids::{EntryId, JobNumber, PathId, StreamId};
+use crate::ids::{CopyNumber, EntryId, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::limits::{
     DIRECTORY_FILTER_MAX, ENTRY_WINDOW, FILTER_NAMES_MAX, FRAME_RUNS_MAX, HELD_VALUES_MAX, LEFT_OUT_NAMES_MAX,
@@ -62,7 +62,7 @@ wire_enum! {
             /// Whether its name is gone at the source, which is no failure.
             vanished: bool,
         } = 4,
-        /// All entries of the job were offered.
+        /// All entries of the copy were offered.
         OffersEnd = 5,
         /// All entries of the listed source arguments before a number were offered.
         ListAck {
@@ -92,7 +92,7 @@ wire_enum! {
             /// Indices of the frames.
             frames: Vec<Range<u64>> as list(RunOfFrames, FRAME_RUNS_MAX, "runs of frames"),
         } = 7,
-        /// Reply to [`TargetMessage::HaveRanges`]: these frames differ. In a job that only compares, they are not sent.
+        /// Reply to [`TargetMessage::HaveRanges`]: these frames differ. In a copy that only compares, they are not sent.
         Mismatch {
             /// The file.
             entry: EntryId,
@@ -197,7 +197,7 @@ wire_enum! {
             entry: EntryId,
             /// Index of the first frame.
             first: u64 as Varint,
-            /// Whether the source has to read and compare them: its file may have changed, or the job compares.
+            /// Whether the source has to read and compare them: its file may have changed, or the copy compares.
             compare: bool,
             /// BLAKE3 values of the frames.
             values: Vec<Digest> as list(OfType, HELD_VALUES_MAX, "values of frames"),
@@ -291,18 +291,18 @@ mod kind {
 
 impl SourceMessage {
     /// Encodes the message for the wire.
-    pub fn encode(&self, job: JobNumber) -> Vec<u8> {
-        encode_for(job, self)
+    pub fn encode(&self, copy: CopyNumber) -> Vec<u8> {
+        encode_for(copy, self)
     }
 
-    /// Decodes a message of `job`.
-    pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
-        Self::decode_keeping(bytes, job, ExtrasFilter::ALL)
+    /// Decodes a message of `copy`.
+    pub fn decode(bytes: &[u8], copy: CopyNumber) -> Decoded<Self> {
+        Self::decode_keeping(bytes, copy, ExtrasFilter::ALL)
     }
 
-    /// Decodes a message of `job` without the extras of entries that `keep` excludes.
-    pub fn decode_keeping(bytes: &[u8], job: JobNumber, keep: ExtrasFilter) -> Decoded<Self> {
-        decode_of(job, bytes, |number, reader| match number {
+    /// Decodes a message of `copy` without the extras of entries that `keep` excludes.
+    pub fn decode_keeping(bytes: &[u8], copy: CopyNumber, keep: ExtrasFilter) -> Decoded<Self> {
+        decode_of(copy, bytes, |number, reader| match number {
             OFFER => Ok(Self::Offer { first: EntryId::decode(reader)?, entries: offered(keep).decode(reader)? }),
             number => Self::decode_fields(number, reader),
         })
@@ -326,28 +326,32 @@ impl TargetMessage {
     }
 
     /// Encodes the message for the wire.
-    pub fn encode(&self, job: JobNumber) -> Vec<u8> {
-        encode_for(job, self)
+    pub fn encode(&self, copy: CopyNumber) -> Vec<u8> {
+        encode_for(copy, self)
     }
 
-    /// Decodes a message of `job`.
-    pub fn decode(bytes: &[u8], job: JobNumber) -> Decoded<Self> {
-        decode_of(job, bytes, Self::decode_fields)
+    /// Decodes a message of `copy`.
+    pub fn decode(bytes: &[u8], copy: CopyNumber) -> Decoded<Self> {
+        decode_of(copy, bytes, Self::decode_fields)
     }
 }
 
-fn encode_for(job: JobNumber, message: &impl WireEnum) -> Vec<u8> {
+fn encode_for(copy: CopyNumber, message: &impl WireEnum) -> Vec<u8> {
     let mut out = Writer::new();
-    out.u8(message.number()).u32(job.0);
+    out.u8(message.number()).u32(copy.0);
     message.encode_fields(&mut out);
     out.into_bytes()
 }
 
-fn decode_of<T>(job: JobNumber, bytes: &[u8], decode_fields: impl Fn(u8, &mut Reader<'_>) -> Decoded<T>) -> Decoded<T> {
+fn decode_of<T>(
+    copy: CopyNumber,
+    bytes: &[u8],
+    decode_fields: impl Fn(u8, &mut Reader<'_>) -> Decoded<T>,
+) -> Decoded<T> {
     let mut reader = Reader::new(bytes);
     let number = reader.u8()?;
-    if reader.u32()? != job.0 {
-        return Err(ProtocolError::Unasked("another job"));
+    if reader.u32()? != copy.0 {
+        return Err(ProtocolError::Unasked("another copy"));
     }
     let message = decode_fields(number, &mut reader)?;
     reader.finish()?;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::entry_extras::ExtendedAttribute;
 
-const JOB: JobNumber = JobNumber(1);
+const COPY: CopyNumber = CopyNumber(1);
 
 fn stamp() -> impl Strategy<Value = Timestamp> {
     (any::<i64>(), 0u32..1_000_000_000).prop_map(|(seconds, nanoseconds)| Timestamp { seconds, nanoseconds })
@@ -73,24 +73,24 @@ proptest! {
     #[test]
     fn offers_round_trip(first: u64, entries in proptest::collection::vec(entry(), 0..20)) {
         let message = SourceMessage::Offer { first: EntryId(first), entries };
-        prop_assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
+        prop_assert_eq!(SourceMessage::decode(&message.encode(COPY), COPY), Ok(message));
     }
 
     #[test]
     fn needs_round_trip(first: u64, needs in proptest::collection::vec(need(), 0..=OFFER_ENTRIES_MAX)) {
         let message = TargetMessage::Want { first: EntryId(first), needs };
-        prop_assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
+        prop_assert_eq!(TargetMessage::decode(&message.encode(COPY), COPY), Ok(message));
     }
 
     #[test]
     fn no_bytes_make_decoding_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = SourceMessage::decode(&bytes, JOB);
-        let _ = TargetMessage::decode(&bytes, JOB);
+        let _ = SourceMessage::decode(&bytes, COPY);
+        let _ = TargetMessage::decode(&bytes, COPY);
         for kind in 0..30 {
             let mut framed = vec![kind, 1, 0, 0, 0];
             framed.extend_from_slice(&bytes);
-            let _ = SourceMessage::decode(&framed, JOB);
-            let _ = TargetMessage::decode(&framed, JOB);
+            let _ = SourceMessage::decode(&framed, COPY);
+            let _ = TargetMessage::decode(&framed, COPY);
         }
     }
 }
@@ -119,7 +119,7 @@ fn short_messages_round_trip() {
         SourceMessage::SmallSegments { path: PathId(3) },
         SourceMessage::QueryMissing { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
     ] {
-        assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
+        assert_eq!(SourceMessage::decode(&message.encode(COPY), COPY), Ok(message));
     }
     for message in [
         TargetMessage::Done { runs: vec![(EntryId(0), 3), (EntryId(9), 1)] },
@@ -139,14 +139,14 @@ fn short_messages_round_trip() {
         TargetMessage::QueryEnd,
         TargetMessage::Ack { entry: EntryId(3), frames: 1 << 40 },
     ] {
-        assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
+        assert_eq!(TargetMessage::decode(&message.encode(COPY), COPY), Ok(message));
     }
 }
 
 #[test]
-fn another_jobs_message_is_a_fault() {
-    let bytes = SourceMessage::OffersEnd.encode(JobNumber(2));
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Unasked("another job")));
+fn another_copies_message_is_a_fault() {
+    let bytes = SourceMessage::OffersEnd.encode(CopyNumber(2));
+    assert_eq!(SourceMessage::decode(&bytes, COPY), Err(ProtocolError::Unasked("another copy")));
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn a_name_with_dot_dot_is_a_fault() {
             more: None,
         }],
     };
-    let mut bytes = offer.encode(JOB);
+    let mut bytes = offer.encode(COPY);
     let at = bytes.windows(2).position(|pair| pair == b"ab").unwrap();
     bytes[at..at + 2].copy_from_slice(b"..");
-    assert_eq!(SourceMessage::decode(&bytes, JOB), Err(ProtocolError::Invalid("an invalid name")));
+    assert_eq!(SourceMessage::decode(&bytes, COPY), Err(ProtocolError::Invalid("an invalid name")));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn excluded_names_respect_their_limits() {
     let excluded = |what| SourceMessage::Excluded { entry: EntryId(0), what };
     let names = |count| excluded(Exclusion::Names(vec![Name::new(b"a").unwrap(); count]));
     let patterns = |file, bytes| excluded(Exclusion::Patterns { file, text: vec![b'a'; bytes] });
-    let is_good = |message: &SourceMessage| SourceMessage::decode(&message.encode(JOB), JOB).is_ok();
+    let is_good = |message: &SourceMessage| SourceMessage::decode(&message.encode(COPY), COPY).is_ok();
     assert!(is_good(&names(LEFT_OUT_NAMES_MAX)) && is_good(&patterns(15, DIRECTORY_FILTER_MAX)));
     for bad in [names(LEFT_OUT_NAMES_MAX + 1), patterns(16, 0), patterns(0, DIRECTORY_FILTER_MAX + 1)] {
         assert!(!is_good(&bad));

@@ -1,4 +1,4 @@
-//! Pipes as an end of a job.
+//! Pipes as an end of a copy.
 
 use crate::codec::wire_enum;
 

@@ -28,7 +28,7 @@ wire_enum! {
         Hello(hello: WorkerHello) = 1,
         /// The source has opened its arguments; `None` stands for one that cannot be copied (already reported).
         SourceReady {
-            /// One digest over the absolute paths of the arguments; the target remembers a finished job by it.
+            /// One digest over the absolute paths of the arguments; the target remembers a finished copy by it.
             origin: [u8; 32],
             /// In the order of the Request.
             operands: Vec<Option<TargetOperand>> as list(OfType, OPERANDS_MAX, "operands"),
@@ -106,7 +106,7 @@ wire_enum! {
             /// The change.
             change: SourceChange,
         } = 29,
-        /// An entry differs between the ends, in a job that only compares.
+        /// An entry differs between the ends, in a copy that only compares.
         Differs {
             /// Path from the source argument down.
             path: Vec<u8> as ShownPath,
@@ -145,7 +145,7 @@ wire_enum! {
         Measured(answer: Box<MeasureAnswer>) = 24,
         /// This end cannot continue.
         Fatal {
-            /// Whether the other end broke the protocol; the job is not retried then.
+            /// Whether the other end broke the protocol; the copy is not retried then.
             fault: bool,
             /// Reason.
             text: String as TEXT,

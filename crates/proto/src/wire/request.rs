@@ -17,7 +17,7 @@ use crate::encoding::Decoded;
 use crate::error::ProtocolError;
 use crate::field_codecs::{BoundedBytes, DefaultIsNone, PATH, list};
 use crate::filter::definition::FilterOptions;
-use crate::ids::{JobId, JobNumber};
+use crate::ids::{CopyId, CopyNumber};
 use crate::integrity::FrameLen;
 use crate::limits::{ADDRESSES_MAX, EXPECTED_CHUNK_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX};
 use crate::path::Name;
@@ -32,7 +32,7 @@ use crate::wire::write_options::{DirectoryOptions, LiveSourceOptions, PartialOpt
 wire_enum! {
     /// A message from the controller to a worker.
     #[derive(Clone, PartialEq, Eq)]
-    #[allow(clippy::large_enum_variant, reason = "a job has one of each Request, and what is sent is encoded at once")]
+    #[allow(clippy::large_enum_variant, reason = "a copy has one of each Request, and what is sent is encoded at once")]
     pub enum ControllerMessage: "message from a controller" {
         /// Work as the source.
         Source(request: SourceRequest) = 1,
@@ -86,12 +86,12 @@ wire_struct! {
     /// Settings common to both ends.
     #[derive(Clone, PartialEq, Eq)]
     pub struct SessionSettings {
-        /// Id of the job over all its attempts; fresh random bytes that only its workers know.
-        pub job: JobId,
-        /// Number of the job in messages.
-        pub number: JobNumber,
+        /// Id of the copy over all its attempts; fresh random bytes that only its workers know.
+        pub copy: CopyId,
+        /// Number of the copy in messages.
+        pub number: CopyNumber,
         /// Id of this attempt; fresh random bytes.
-        pub session: JobId,
+        pub session: CopyId,
         /// Secret for the derivation of data keys; fresh random bytes.
         pub secret: [u8; 32],
         /// Encryption of records.
@@ -133,7 +133,7 @@ wire_struct! {
         pub settings: SessionSettings,
         /// Source arguments as paths in bytes.
         pub operands: Vec<Vec<u8>> as list(PATH, OPERANDS_MAX, "operands"),
-        /// Whether the arguments arrive in batches while the job runs.
+        /// Whether the arguments arrive in batches while the copy runs.
         pub listed: bool,
         /// Base directory (`-d`) of relative source arguments. The target recreates the directories below it, with their
         /// modes at the source. Listed arguments are below it.
@@ -198,13 +198,13 @@ wire_struct! {
         pub path: Vec<u8> as PATH,
         /// The possible source arguments, in order.
         pub operands: Vec<TargetOperand> as list(OfType, OPERANDS_MAX, "operands"),
-        /// Source arguments that arrive in batches while the job runs.
+        /// Source arguments that arrive in batches while the copy runs.
         pub listed: ListedKinds,
         /// Host and boot of the source. Identities of source arguments are comparable only on the same host and boot.
         pub source_boot: [u8; 16],
         /// Id of the source and its arguments over all runs.
         pub origin: [u8; 32],
-        /// Whether an earlier attempt of this job broke. Its worker may need a while to notice, and holds its files until
+        /// Whether an earlier attempt of this copy broke. Its worker may need a while to notice, and holds its files until
         /// then.
         pub again: bool,
         /// Whether a directory at the path is an earlier attempt's copy of the only argument.

@@ -1,6 +1,6 @@
 //! Resource use of a worker: of its threads, CPUs, disks and sockets.
 //!
-//! All numbers count from the start of the job. So the difference of two reports describes the interval, and a missing
+//! All numbers count from the start of the copy. So the difference of two reports describes the interval, and a missing
 //! report is no loss. [`crate::diagnose`] interprets them.
 
 use crate::codec::wire_struct;
@@ -277,7 +277,7 @@ wire_struct! {
     /// Resource use of a worker.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct ResourceMetrics {
-        /// Time since the start of the job, in microseconds.
+        /// Time since the start of the copy, in microseconds.
         pub elapsed_us: u64 as Varint,
         /// Time in each stage, by the numbers of [`Stage::ALL`].
         pub stages: [Spent; Stage::ALL.len()] as EachOf,

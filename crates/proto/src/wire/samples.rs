@@ -7,7 +7,7 @@ use super::request::{SessionSettings, SourceRequest, SymlinkMode, TargetRequest}
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::compression::CompressionPolicy;
 use crate::cpus::Cpus;
-use crate::ids::{JobId, JobNumber};
+use crate::ids::{CopyId, CopyNumber};
 use crate::integrity::FrameLen;
 use crate::limits::REKEY_BYTES;
 use crate::wire::write_options::{PartialOptions, WriteOptions};
@@ -15,9 +15,9 @@ use crate::wire::write_options::{PartialOptions, WriteOptions};
 /// Returns the settings of a session with one stream.
 pub fn settings() -> SessionSettings {
     SessionSettings {
-        job: JobId([1; 16]),
-        number: JobNumber(1),
-        session: JobId([2; 16]),
+        copy: CopyId([1; 16]),
+        number: CopyNumber(1),
+        session: CopyId([2; 16]),
         secret: [3; 32],
         suite: CipherSuite::Aes256Gcm,
         frame: FrameLen::DEFAULT,

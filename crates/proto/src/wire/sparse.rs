@@ -148,11 +148,11 @@ mod tests {
 
     use super::*;
     use crate::compression::Codec;
-    use crate::ids::{EntryId, JobNumber};
+    use crate::ids::{CopyNumber, EntryId};
     use crate::wire::frame::DataFrame;
 
     fn data() -> RecordTrailer {
-        RecordTrailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
+        RecordTrailer::Data(DataFrame { copy: CopyNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })
     }
 
     fn encoded(shape: &PayloadShape, trailer: &RecordTrailer) -> Vec<u8> {

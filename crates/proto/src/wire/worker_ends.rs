@@ -1,6 +1,6 @@
-//! The ends of a job that one worker represents.
+//! The ends of a copy that one worker represents.
 
-/// The ends of a job that a worker represents.
+/// The ends of a copy that a worker represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerEnds {
     /// The reading end.

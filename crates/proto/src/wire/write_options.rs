@@ -73,7 +73,7 @@ wire_struct! {
         pub resume: bool,
         /// Keep journals of files from 1 MiB on, not only where much would be sent again.
         pub small_journals: bool,
-        /// Keep partial files when the job fails.
+        /// Keep partial files when the copy fails.
         pub keep: bool,
         /// Directory of journals; `None`: beside the partial files.
         pub journal_dir: Option<Vec<u8>> as DefaultIsNone(PATH),
@@ -86,7 +86,7 @@ pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
 pub const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
 
 impl PartialOptions {
-    /// Options of a job without partial files.
+    /// Options of a copy without partial files.
     pub const NONE: Self = Self { resume: false, small_journals: false, keep: false, journal_dir: None };
 
     /// Size in bytes of the smallest file with a journal. Smaller ones are quickly resent.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_base::job::spec::ChecksumAlgorithm;
+use haul_base::copy::spec::ChecksumAlgorithm;
 use haul_proto::checksum::hex;
 use haul_proto::path::escape;
 

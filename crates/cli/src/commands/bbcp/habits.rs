@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::PipeEnd;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::PipeEnd;
 use rustix::fs::Mode;
 
 use crate::args::row::OptionRow;
@@ -40,7 +40,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
 /// Changes a plan to bbcp's behaviour.
 pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
-    let job = &mut plan.job;
+    let job = &mut plan.copy;
     if job.options.pipes.source.is_none() && job.options.pipes.target.is_none() && job.options.source.recursive {
         job.options.target.directory.must_exist = true;
         let is_remote = |source: &Location| source.host != Host::Local;

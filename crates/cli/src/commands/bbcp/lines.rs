@@ -9,10 +9,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::{Error, FIRST_FAILURE, Outcome};
-use haul_base::job::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
-use haul_base::job::spec::{ChecksumAlgorithm, Job};
-use haul_base::job::summary::Summary;
+use haul_base::copy::error::{Error, FIRST_FAILURE, Outcome};
+use haul_base::copy::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
+use haul_base::copy::spec::{ChecksumAlgorithm, CopySpec};
+use haul_base::copy::summary::Summary;
 
 use super::digest_lines::DigestLines;
 use super::statistics::Statistics;
@@ -105,14 +105,14 @@ struct FileIndex {
 }
 
 impl Lines {
-    /// Writes lines about `job` to `text`; `status` gets the exit status.
-    pub fn new(human: Human, text: TextOutput, style: Style, job: &Job, status: Rc<Cell<u8>>) -> Self {
+    /// Writes lines about `copy` to `text`; `status` gets the exit status.
+    pub fn new(human: Human, text: TextOutput, style: Style, copy: &CopySpec, status: Rc<Cell<u8>>) -> Self {
         let next_line = style.progress_every.unwrap_or_default();
         let mut lines = Self {
             human,
             text,
             style,
-            names: TargetNames::new(job),
+            names: TargetNames::new(copy),
             status,
             statistics: None,
             digests: None,

@@ -15,8 +15,8 @@ use std::ffi::{OsStr, OsString};
 use std::rc::Rc;
 use std::time::Duration;
 
-use haul_base::job::location::Host;
-use haul_base::job::spec::{ChecksumAlgorithm, Job, OverwritePolicy};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{ChecksumAlgorithm, CopySpec, OverwritePolicy};
 
 use self::digest_lines::DigestLines;
 use self::lines::{Lines, ReportedDigests, Style};
@@ -31,7 +31,7 @@ use crate::show;
 use crate::show::human::{Human, Verbosity};
 use crate::text::TextOutput;
 
-/// Longest time between two samples of a job, also with rare progress lines.
+/// Longest time between two samples of a copy, also with rare progress lines.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 /// Commands of bbftp's `-e`.
 const BBFTP_COMMANDS: &[&str] = &["put", "get", "mput", "mget", "cd", "lcd", "ls", "dir", "mkdir", "rm", "setnbstream"];
@@ -57,7 +57,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     })
 }
 
-/// Shows an error that prevented a job. Returns the exit status.
+/// Shows an error that prevented a copy. Returns the exit status.
 pub fn refuse(error: &anyhow::Error) -> u8 {
     show::stderr().called("bbcp").error(&error.to_string());
     let status = status::of_refusal(error);
@@ -83,7 +83,7 @@ fn refuse_bbftp(values: &Values, operands: &[OsString]) -> Result<(), UsageError
 }
 
 fn style(values: &Values, plan: &Plan) -> Style {
-    let options = &plan.job.options;
+    let options = &plan.copy.options;
     let (verbosity, progress) = (plan.display.verbosity, plan.display.progress_lines);
     Style {
         progress_every: progress.then_some(options.reports.progress_every),
@@ -102,7 +102,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
 /// Requests the events for bbcp's lines from the engine, and takes over the output of `-E`.
 fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
     let digest = plan.digests.output.take();
-    let options = &mut plan.job.options;
+    let options = &mut plan.copy.options;
     options.stop.at_failure = true;
     options.reports.files |= style.announces || style.appends || style.is_verbose;
     options.target.sync.tells_items = style.announces || style.appends || digest.is_some();
@@ -110,7 +110,7 @@ fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
     digest
 }
 
-/// bbcp's display of a job.
+/// bbcp's display of a copy.
 fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell<u8>>) -> anyhow::Result<Lines> {
     let text = || -> anyhow::Result<TextOutput> {
         let text = match &plan.display.log {
@@ -124,10 +124,10 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
         (false, true) => Verbosity::Normal,
         _ => Verbosity::Errors,
     };
-    let hosts = [plan.job.source_host(), &plan.job.target.host].map(host_name);
-    let statistics = Statistics::new(hosts.clone(), plan.job.options.streams.socket.clone());
+    let hosts = [plan.copy.source_host(), &plan.copy.target.host].map(host_name);
+    let statistics = Statistics::new(hosts.clone(), plan.copy.options.streams.socket.clone());
     let [_, target_host] = hosts;
-    let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.job, status);
+    let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.copy, status);
     lines.statistics = style.has_statistics.then_some(statistics);
     lines.ends_log = plan.display.log.is_some();
     if let Some((algorithm, sink)) = digest {
@@ -144,9 +144,9 @@ fn host_name(host: &Host) -> String {
     }
 }
 
-/// Whether all sources of a job are one file or directory.
-fn has_one_source(job: &Job) -> bool {
-    job.list.is_none() && job.sources.len() == 1
+/// Whether all sources of a copy are one file or directory.
+fn has_one_source(copy: &CopySpec) -> bool {
+    copy.list.is_none() && copy.sources.len() == 1
 }
 
 /// The present date and time: `140304 06:46:12`.

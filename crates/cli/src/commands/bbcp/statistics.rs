@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{Progress, StreamFigures};
-use haul_base::job::spec::SocketOptions;
-use haul_base::job::summary::Summary;
+use haul_base::copy::event::{Progress, StreamFigures};
+use haul_base::copy::spec::SocketOptions;
+use haul_base::copy::summary::Summary;
 
-/// Windows and CPU time of a job between two hosts.
+/// Windows and CPU time of a copy between two hosts.
 #[derive(Debug, Default)]
 pub struct Statistics {
     /// Names of source and target.
@@ -16,7 +16,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Statistics of a job from the first of `hosts` to the second.
+    /// Statistics of a copy from the first of `hosts` to the second.
     pub fn new(hosts: [String; 2], socket: SocketOptions) -> Self {
         Self { hosts, socket, has_initial: false }
     }
@@ -32,7 +32,7 @@ impl Statistics {
         reduced.into_iter().chain(self.windows(kind, stream)).collect()
     }
 
-    /// Lines at the end of a job.
+    /// Lines at the end of a copy.
     pub fn last(&self, summary: &Summary) -> Vec<String> {
         let mut lines = vec![
             cpu("Source", summary.ends[0].cpu, summary.ends[0].system),
@@ -76,7 +76,7 @@ fn cpu(end: &str, all: Duration, system: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::summary::EndSummary;
+    use haul_base::copy::summary::EndSummary;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! bbcp ends with an error number, or with its negative modulo 256; haul's own statuses are in [`crate::exit`].
 
-use haul_base::job::error::{Error, Outcome};
+use haul_base::copy::error::{Error, Outcome};
 
 use crate::args::UsageError;
 use crate::exit::Exit;
@@ -76,7 +76,7 @@ const TABLE: &[StatusRow] = &[
     ),
 ];
 
-/// The status of a finished job. `failure` is the message of its first failed file.
+/// The status of a finished copy. `failure` is the message of its first failed file.
 pub fn of_outcome(outcome: &Outcome, failure: Option<&str>) -> u8 {
     match (outcome, failure) {
         (_, Some(message)) => of_failure(message),
@@ -88,7 +88,7 @@ pub fn of_outcome(outcome: &Outcome, failure: Option<&str>) -> u8 {
     }
 }
 
-/// The status of a command that started no job.
+/// The status of a command that started no copy.
 pub fn of_refusal(error: &anyhow::Error) -> u8 {
     let text = error.to_string();
     let status = of_text(&text);
@@ -101,7 +101,7 @@ pub fn of_refusal(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The status of a job that is complete apart from its lists of checksums and other outputs.
+/// The status of a copy that is complete apart from its lists of checksums and other outputs.
 pub fn of_incomplete(exit: Exit) -> u8 {
     if exit == Exit::Done { DONE } else { OTHER }
 }
@@ -138,7 +138,7 @@ fn first_line(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::summary::{Summary, TransferTotals};
+    use haul_base::copy::summary::{Summary, TransferTotals};
 
     use super::*;
 

@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_base::job::spec::Job;
+use haul_base::copy::spec::CopySpec;
 use haul_proto::path::escape;
 
 use super::has_one_source;
 
-/// The names of a job's files at the target.
+/// The names of a copy's files at the target.
 pub struct TargetNames {
     target: PathBuf,
     /// Parents of the sources: the rest of a source's path is its path at the target.
@@ -20,15 +20,15 @@ pub struct TargetNames {
 }
 
 impl TargetNames {
-    /// The names for a job.
-    pub fn new(job: &Job) -> Self {
+    /// The names for a copy.
+    pub fn new(copy: &CopySpec) -> Self {
         let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
-        let parents = match &job.options.source.base {
+        let parents = match &copy.options.source.base {
             Some(base) => vec![base.clone()],
-            None => job.sources.iter().map(|source| parent(&source.path)).collect(),
+            None => copy.sources.iter().map(|source| parent(&source.path)).collect(),
         };
-        let target = job.target.path.clone();
-        Self { target, parents, has_one_source: has_one_source(job), last_begun: None }
+        let target = copy.target.path.clone();
+        Self { target, parents, has_one_source: has_one_source(copy), last_begun: None }
     }
 
     /// Records a file that the target has started.

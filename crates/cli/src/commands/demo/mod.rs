@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::Job;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::CopySpec;
 use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::MadeDirectory;
 use haul_proto::path::Name;
@@ -88,8 +88,8 @@ fn interrupted() -> Exit {
 fn plan(settings: ResolvedSettings, source: &Path, target: &Path) -> Plan {
     let here = |path: &Path| Location { host: Host::Local, path: path.to_owned() };
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
-    let job = Job { sources: vec![here(source)], list: None, target: here(target), options, access };
-    Plan { job, display, checksums, digests, report, metrics, time_limit, notes: Vec::new() }
+    let copy = CopySpec { sources: vec![here(source)], list: None, target: here(target), options, access };
+    Plan { copy, display, checksums, digests, report, metrics, time_limit, notes: Vec::new() }
 }
 
 /// Names in the demo's directory.

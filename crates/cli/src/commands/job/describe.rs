@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_base::job::location::Host;
-use haul_base::job::spec::{DeltaMode, RangeLen};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{DeltaMode, RangeLen};
 use haul_job::description::{JobDescription, JobOrigin};
 use haul_job::error::JobError;
 use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};

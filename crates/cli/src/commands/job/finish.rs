@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{JobRange, RangeLen};
+use haul_base::copy::error::Outcome;
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{CopyRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
 use haul_job::comparison::record;
 use haul_job::description::PartEnds;
@@ -180,7 +180,7 @@ impl JobFinish<'_> {
         let outcome = self.copy_recorded(&failures, cancel, &mut |ends| {
             let list = source_list(self.job, ends, format!("divided files of {job}"), lists.to_vec())?;
             let mut plan = list_plan(self.job, list, ends, PartDisplay::Quiet)?;
-            plan.job.options.range = Some(JobRange::Finish(len));
+            plan.copy.options.range = Some(CopyRange::Finish(len));
             Ok(plan)
         })?;
         let exit = Exit::of(&outcome);

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::shown;
 use haul_job::plan_index::{PlanIndex, PlanTotals};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use haul_base::job::location::Host;
+use haul_base::copy::location::Host;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::PlanIndex;
 use haul_proto::path::escape;

@@ -5,10 +5,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::job::error::{Error, Outcome};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{ListLine, ListReader, SourceList};
+use haul_base::copy::error::{Error, Outcome};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{ListLine, ListReader, SourceList};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_job::description::PartEnds;
@@ -74,7 +74,7 @@ pub fn with_files(values: Values, operands: &[OsString]) -> anyhow::Result<Value
 /// The target of each part is a directory, and a listed symbolic link stays one, as in a sync. The overwrite policy is
 /// that of a copy.
 pub fn into_directory(plan: &mut Plan) {
-    plan.job.options.target.sync.into = true;
+    plan.copy.options.target.sync.into = true;
 }
 
 /// The lists of shards as sources.
@@ -141,10 +141,10 @@ pub fn copy(
     steering: &RuntimeControl,
     progress: &LiveProgress,
 ) -> anyhow::Result<Outcome> {
-    let title = plan.job.list.as_ref().map_or("", |list| &list.name).to_owned();
+    let title = plan.copy.list.as_ref().map_or("", |list| &list.name).to_owned();
     let show = show::new(&plan.display, &title, steering)?;
     let mut recorder = PartRecorder::new(show, failures, progress.clone());
-    let outcome = haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut recorder);
+    let outcome = haul_control::controller::run(plan.copy, own_program(), cancel, steering, &mut recorder);
     let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
     recorder.finish(&outcome)?;
     Ok(outcome)

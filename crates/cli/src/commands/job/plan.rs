@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 
-use haul_base::job::location::Host;
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::location::Host;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::SpecialFiles;
 use haul_job::comparison::plan as plan_comparison;
@@ -85,12 +85,12 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     let job = OpenedJob::typed(JobDirectory::vacant(&path)?, description)?;
     // Options are checked before shards exist that others might run.
     let whole = full_copy_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
-    if !whole.job.options.source.recursive {
+    if !whole.copy.options.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&job.description.source)))
             .remedy("add -r to copy it with all that is in it")
             .into());
     }
-    if job.description.range_len.is_some() && whole.job.options.target.delta.in_place {
+    if job.description.range_len.is_some() && whole.copy.options.target.delta.in_place {
         return Err(in_place_with_ranges().into());
     }
     claim(&job.directory, &job.description)?;
@@ -144,7 +144,7 @@ impl BegunPlan {
             return Ok(Some(Self { _lock: lock, origin: PlanOrigin::RemoteSource }));
         }
         let whole = full_copy_plan(job, &job.description.ends()[0], PartDisplay::Quiet, JobPart::Whole)?;
-        let options = whole.job.options;
+        let options = whole.copy.options;
         let rules = WalkRules {
             symlinks: options.source.symlinks,
             one_file_system: options.source.skip.other_file_systems,
@@ -153,7 +153,7 @@ impl BegunPlan {
                 devices: options.metadata.preserve.devices,
                 specials: options.metadata.preserve.specials,
             },
-            target: Some(whole.job.target).filter(|target| target.host == Host::Local).map(|target| target.path),
+            target: Some(whole.copy.target).filter(|target| target.host == Host::Local).map(|target| target.path),
             ranges_max: RANGES_MAX,
             is_alone: true,
         };

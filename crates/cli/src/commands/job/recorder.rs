@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, Observer};
 use haul_base::held_directory::UnnamedFile;
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, Observer};
 use haul_job::error::JobError;
 use haul_job::job_file::JobFile;
 use haul_job::shard_progress::{LiveProgress, ShardProgress};

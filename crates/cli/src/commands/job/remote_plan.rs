@@ -2,11 +2,11 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::job::error::Error;
-use haul_base::job::event::{ChangeKind, EntryKind, Event, ItemReport, Observer};
-use haul_base::job::location::{Host, Location};
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{DeleteMode, Retries};
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{ChangeKind, EntryKind, Event, ItemReport, Observer};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{DeleteMode, Retries};
 use haul_base::sys::cancel::Cancel;
 use haul_job::description::PartEnds;
 use haul_job::error::JobError;
@@ -31,7 +31,7 @@ pub fn plan_remote(
     job.directory.vacant_target().make_directory()?;
     let mut planned = None;
     let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
-        let Plan { job: dry_run, .. } = dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
+        let Plan { copy: dry_run, .. } = dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
         let mut reported = ReportedEntries {
             planner: ShardPlanner::new(&job.directory, &job.description, RANGES_MAX)?,
             target: [dry_run.target.path.as_os_str().as_bytes(), b"/"].concat(),
@@ -79,8 +79,8 @@ fn source_of(job: &OpenedJob, ends: &PartEnds) -> String {
 
 /// Turns the copy into a dry run into an empty directory.
 fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
-    plan.job.target = Location { host: Host::Local, path: job.directory.vacant_target().path().to_owned() };
-    let options = &mut plan.job.options.target;
+    plan.copy.target = Location { host: Host::Local, path: job.directory.vacant_target().path().to_owned() };
+    let options = &mut plan.copy.options.target;
     options.sync.is_dry = true;
     options.sync.tells_items = true;
     options.sync.delete = DeleteMode::No;
@@ -89,7 +89,7 @@ fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
     options.directory.create = false;
     options.write.check_space = false;
     // A second walk would report planned entries again.
-    plan.job.access.retries = Retries::NEVER;
+    plan.copy.access.retries = Retries::NEVER;
     plan
 }
 

@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{JobRange, SourceList, SourceRange};
-use haul_base::job::summary::Summary;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{CopyRange, SourceList, SourceRange};
+use haul_base::copy::summary::Summary;
 use haul_base::sys::cancel::Cancel;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
@@ -72,7 +72,7 @@ fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &PartEnds, display: P
     let list = job.directory.list(shard.number);
     let list = source_list(job, ends, shown(list.path()), vec![list])?;
     let mut plan = list_plan(job, list, ends, display)?;
-    plan.job.options.range = source_range(job, shard)?.map(JobRange::One);
+    plan.copy.options.range = source_range(job, shard)?.map(CopyRange::One);
     Ok(plan)
 }
 
@@ -82,10 +82,10 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: Pa
         true => verify_plan(job, ends, display, JobPart::List)?,
         false => listed_copy(job, ends, display)?,
     };
-    plan.job.list = Some(list);
+    plan.copy.list = Some(list);
     // Lists have no directories. So a directory created by this run has no entries of another run.
-    plan.job.options.source.recursive = false;
-    plan.job.options.source.live.is_planned = true;
+    plan.copy.options.source.recursive = false;
+    plan.copy.options.source.live.is_planned = true;
     into_directory(&mut plan);
     Ok(plan)
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{Bottleneck, Sockets};
-use haul_base::job::summary::{EndSummary, Summary};
+use haul_base::copy::event::{Bottleneck, Sockets};
+use haul_base::copy::summary::{EndSummary, Summary};
 
 use crate::echoes::RoundTrips;
 use crate::units;

@@ -1,6 +1,6 @@
 //! The events of `haul net`.
 
-use haul_base::job::event::TransportPath;
+use haul_base::copy::event::TransportPath;
 use serde::Serialize;
 
 use super::figures::{IntervalFigures, NetFigures};

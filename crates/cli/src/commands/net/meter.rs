@@ -1,9 +1,9 @@
-//! Measures a running job: its rate, its loss, and round trips when idle and under load.
+//! Measures a running copy: its rate, its loss, and round trips when idle and under load.
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::event::{Event, Observer, Progress, Sockets, TransportPath};
-use haul_base::job::summary::Summary;
+use haul_base::copy::event::{Event, Observer, Progress, Sockets, TransportPath};
+use haul_base::copy::summary::Summary;
 
 use super::figures::{Growth, IntervalFigures, NetFigures};
 use super::{json, shown};
@@ -12,7 +12,7 @@ use crate::echoes::{Echoes, other_end};
 use crate::show::display::Mode;
 use crate::text::TextOutput;
 
-/// Measures a job from `null:` to `null:`, and prints a line per interval.
+/// Measures a copy from `null:` to `null:`, and prints a line per interval.
 pub struct NetMeter {
     text: TextOutput,
     mode: Mode,

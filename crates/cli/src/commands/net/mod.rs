@@ -9,9 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use haul_base::job::error::Error;
-use haul_base::job::event::TransportPath;
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::error::Error;
+use haul_base::copy::event::TransportPath;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_control::controller;
 
@@ -53,14 +53,14 @@ fn before_path(host: &[u8]) -> &'static [u8] {
 /// Measures between `operands`, one of which is this host.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
-    plan.job.options.stop.after.get_or_insert(DURATION);
+    plan.copy.options.stop.after.get_or_insert(DURATION);
     let every = Duration::from_secs(values.get(&flags::net::PROGRESS)?.unwrap_or(1).into());
-    plan.job.options.reports.progress_every = REPORT_EVERY.min(every);
+    plan.copy.options.reports.progress_every = REPORT_EVERY.min(every);
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None)?;
     let mut meter = NetMeter::new(show::stderr(), plan.display.mode, every);
-    let outcome = watch.during(|| controller::run(plan.job, own_program(), &cancel, &steering, &mut meter));
+    let outcome = watch.during(|| controller::run(plan.copy, own_program(), &cancel, &steering, &mut meter));
     match outcome {
         Ok(summary) if matches!(summary.connection.transport, TransportPath::None | TransportPath::Local { .. }) => {
             Err(UsageError::new("haul net: both ends are on this host, without a network")

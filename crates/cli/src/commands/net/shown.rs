@@ -1,6 +1,6 @@
 //! The lines of `haul net`.
 
-use haul_base::job::event::{Bottleneck, TransportPath};
+use haul_base::copy::event::{Bottleneck, TransportPath};
 
 use super::figures::{IntervalFigures, NetFigures};
 use crate::echoes::EchoFigures;

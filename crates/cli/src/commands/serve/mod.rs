@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_base::job::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
+use haul_base::copy::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
 use haul_base::sys::describe::without_numbers;
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};

@@ -1,8 +1,8 @@
-//! The dashboard's model of a job, updated by events, messages and keys. It has no terminal and no clock.
+//! The dashboard's model of a copy, updated by events, messages and keys. It has no terminal and no clock.
 
 use std::time::Duration;
 
-use haul_base::job::event::{Event, Progress, TransportPath};
+use haul_base::copy::event::{Event, Progress, TransportPath};
 
 use super::keys::Key;
 use super::lanes::Lanes;
@@ -10,7 +10,7 @@ use super::message_log::{MessageLog, PAGE};
 use super::rate_history::RateHistory;
 use super::steps;
 
-/// The displayed state of a job.
+/// The displayed state of a copy.
 pub struct Board {
     /// Sources and target.
     pub title: String,
@@ -30,7 +30,7 @@ pub struct Board {
     pub limit: Option<u64>,
     /// The requested number of streams.
     pub streams: Option<u16>,
-    /// Whether the job is paused, or about to be.
+    /// Whether the copy is paused, or about to be.
     pub is_paused: bool,
     /// Whether the help is visible.
     pub helps: bool,
@@ -39,7 +39,7 @@ pub struct Board {
     knows_limit: bool,
 }
 
-/// The phase of a job.
+/// The phase of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Workers are started. Next: Running, Stopping.
@@ -59,12 +59,12 @@ pub enum Wish {
     Streams(u16),
     /// Pause or resume.
     Pause(bool),
-    /// End the job.
+    /// End the copy.
     End,
 }
 
 impl Board {
-    /// The board of a new job.
+    /// The board of a new copy.
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -128,7 +128,7 @@ impl Board {
         self.progress = progress.clone();
     }
 
-    /// Handles a key; returns the user's request, if it concerns the job and not the display.
+    /// Handles a key; returns the user's request, if it concerns the copy and not the display.
     pub fn key(&mut self, key: Key) -> Option<Wish> {
         match key {
             Key::Char('?' | 'h') => self.helps = !self.helps,

@@ -1,5 +1,5 @@
-use haul_base::job::event::{NetworkPath, SlowFile, SourceActivity, StreamFigures, StreamPath};
-use haul_base::job::spec::Cipher;
+use haul_base::copy::event::{NetworkPath, SlowFile, SourceActivity, StreamFigures, StreamPath};
+use haul_base::copy::spec::Cipher;
 
 use super::super::message_log::LINES_MAX;
 use super::super::rate_history::POINT;
@@ -74,7 +74,7 @@ fn the_current_rate_can_be_limited_and_released() {
     assert_eq!(typed(&mut board, "+"), [], "there is no limit to be raised");
     let down = typed(&mut board, "---");
     assert_eq!(down, [30_000_000, 20_000_000, 15_000_000].map(|rate| Wish::Rate(Some(rate))));
-    // What the job says goes before what was wanted.
+    // What the copy says goes before what was wanted.
     board.event(Duration::from_secs(24), &Event::RateLimit { bytes_per_s: Some(10_000_000) });
     assert_eq!(typed(&mut board, "+0"), [Wish::Rate(Some(15_000_000)), Wish::Rate(None)]);
     board.event(

@@ -1,9 +1,9 @@
-//! The streams of a job with their rates, from consecutive reports.
+//! The streams of a copy with their rates, from consecutive reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_base::job::event::{Progress, StreamFigures};
+use haul_base::copy::event::{Progress, StreamFigures};
 
 /// The present streams.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Lanes {
                 .collect();
             (self.reported, self.at) = (progress.per_stream.clone(), now);
         }
-        let transport = |transport: &haul_base::job::event::StreamPath| {
+        let transport = |transport: &haul_base::copy::event::StreamPath| {
             let figures = self.reported.iter().find(|figures| figures.stream == u64::from(transport.stream))?;
             Some(StreamRow {
                 stream: figures.stream,
@@ -78,7 +78,7 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::event::{SourceActivity, StreamPath};
+    use haul_base::copy::event::{SourceActivity, StreamPath};
 
     use super::*;
 

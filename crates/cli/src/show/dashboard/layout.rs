@@ -41,7 +41,7 @@ impl Panel {
 /// The screen's parts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The job's progress.
+    /// The copy's progress.
     pub header: Rect,
     /// The panels, from the top, left ones first.
     pub panels: Vec<(Panel, Rect)>,

@@ -1,4 +1,4 @@
-//! `--tui`: a full-screen display with keys that control the job. Output before and after it is as usual. It starts
+//! `--tui`: a full-screen display with keys that control the copy. Output before and after it is as usual. It starts
 //! with the first connection, since ssh may ask for a password before.
 //!
 //! State and drawing (`board`, `draw`, `layout`, `words`) have no terminal; `screen` has it.
@@ -24,9 +24,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::runtime_control::RuntimeControl;
 use ratatui_core::terminal::Terminal;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -90,7 +90,7 @@ impl Write for Slip {
 }
 
 impl Dashboard {
-    /// A dashboard for the job of `steering`, with this title. `human` writes its messages to [`Words`].
+    /// A dashboard for the copy of `steering`, with this title. `human` writes its messages to [`Words`].
     pub fn new(human: Human, level: Verbosity, title: &str, steering: &RuntimeControl) -> anyhow::Result<Self> {
         screen::open().context("--tui: the terminal cannot be opened")?;
         let slip = Slip::default();
@@ -177,7 +177,7 @@ impl DrawState {
     }
 }
 
-/// Draws, and handles keys, until the job ends.
+/// Draws, and handles keys, until the copy ends.
 fn run(shared: &DrawState) {
     let mut canvas: Option<(u64, Terminal<Ansi>)> = None;
     while !shared.has_ended.load(Ordering::Acquire) {

@@ -1,9 +1,9 @@
-//! The rate of a job over time, for the dashboard's graph.
+//! The rate of a copy over time, for the dashboard's graph.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use haul_base::job::event::Progress;
+use haul_base::copy::event::Progress;
 
 use crate::show::meter::{Meter, StallWatch};
 

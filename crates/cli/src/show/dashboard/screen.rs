@@ -1,6 +1,6 @@
-//! The terminal of standard error: taken for a dashboard, and restored however the job ends.
+//! The terminal of standard error: taken for a dashboard, and restored however the copy ends.
 //!
-//! There is only one, so that the end of a job, a panic or a signal can restore it. Other output is held meanwhile, and
+//! There is only one, so that the end of a copy, a panic or a signal can restore it. Other output is held meanwhile, and
 //! printed afterwards. The terminal still sends signals.
 //!
 //! It is opened a second time for non-blocking writes: a stuck terminal must not prevent the process from ending.
@@ -60,7 +60,7 @@ pub fn open() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the terminal, unless taken, if this job is in the foreground.
+/// Takes the terminal, unless taken, if this copy is in the foreground.
 pub fn enter() {
     let mut screen = lock();
     if screen.before.is_some() || screen.is_over || !in_foreground() {

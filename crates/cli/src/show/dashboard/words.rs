@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_base::job::event::{Bottleneck, Progress, SlowFile, TransportPath};
+use haul_base::copy::event::{Bottleneck, Progress, SlowFile, TransportPath};
 use haul_proto::path::escape;
 
 use super::board::{Board, Phase};

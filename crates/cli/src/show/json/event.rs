@@ -1,10 +1,10 @@
-//! Serialised events of a job.
+//! Serialised events of a copy.
 
 use std::time::Duration;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport, SourceChange};
-use haul_base::job::summary::Summary;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport, SourceChange};
+use haul_base::copy::summary::Summary;
 use haul_proto::checksum::hex;
 use serde::Serialize;
 
@@ -133,7 +133,7 @@ pub enum JobLine<'a> {
     },
 }
 
-/// A line of a job's record of failures.
+/// A line of a copy's record of failures.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -282,7 +282,7 @@ impl<'a> JobLine<'a> {
         }
     }
 
-    /// The summary of a job with this result.
+    /// The summary of a copy with this result.
     pub fn summary(summary: &'a Summary, exit: Exit) -> Self {
         let status = exit.number();
         match &summary.integrity.comparison {

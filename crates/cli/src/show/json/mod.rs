@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, Observer};
-use haul_base::job::summary::Summary;
+use haul_base::copy::error::Outcome;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::summary::Summary;
 use haul_base::sys::describe::without_numbers;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
@@ -31,7 +31,7 @@ pub struct Json {
     human: Human,
     begun: Instant,
     broken: Option<io::Error>,
-    /// What a job had done that ends with an error.
+    /// What a copy had done that ends with an error.
     stopped: Option<Box<Summary>>,
 }
 
@@ -41,7 +41,7 @@ impl Json {
         Self { out, human, begun: Instant::now(), broken: None, stopped: None }
     }
 
-    /// Writes a line. Lines of files are buffered, since a job may have millions; all others are flushed.
+    /// Writes a line. Lines of files are buffered, since a copy may have millions; all others are flushed.
     fn send(&mut self, line: &JobLine<'_>, at_once: bool) {
         if self.broken.is_some() {
             return;
@@ -170,9 +170,9 @@ impl<'a> From<Option<Cow<'a, str>>> for OptionArgument<'a> {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::error::Error;
-    use haul_base::job::event::{FileReport, ItemReport, SyncCounters};
-    use haul_base::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
+    use haul_base::copy::error::Error;
+    use haul_base::copy::event::{FileReport, ItemReport, SyncCounters};
+    use haul_base::copy::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
 
     use super::super::human::Verbosity;
     use super::super::human::tests::every_event;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_ends_early_has_a_summary_before_its_error() {
+    fn a_copy_that_ends_early_has_a_summary_before_its_error() {
         let (out, err) = (Paper::default(), Paper::default());
         let human = Human::new(TextOutput::new(Box::new(err.clone()), false), Verbosity::Errors);
         let mut json = Json::new(Box::new(out.clone()), human);

@@ -1,11 +1,11 @@
-//! The serialised last line of a job.
+//! The serialised last line of a copy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_base::job::event::{ReadBackBytes, SandboxReport, SlowFile};
-use haul_base::job::spec::{CompressionMethod, DeltaCounters};
-use haul_base::job::summary::{ComparisonResult, CompressionResult, Summary};
+use haul_base::copy::event::{ReadBackBytes, SandboxReport, SlowFile};
+use haul_base::copy::spec::{CompressionMethod, DeltaCounters};
+use haul_base::copy::summary::{ComparisonResult, CompressionResult, Summary};
 use haul_proto::wire::counters::PathFigures;
 use serde::Serialize;
 
@@ -235,7 +235,7 @@ struct SlowFileFields {
 }
 
 impl<'a> CopySummaryFields<'a> {
-    /// The line of a job with this exit status.
+    /// The line of a copy with this exit status.
     pub fn new(summary: &'a Summary, status: u8) -> Self {
         let Summary { files, times, connection, diagnosis, counters, sync, integrity, .. } = summary;
         let verdict = diagnosis.verdict.as_ref();

@@ -1,6 +1,6 @@
 //! The transport path as JSON.
 
-use haul_base::job::event::{NetworkPath, TransportPath};
+use haul_base::copy::event::{NetworkPath, TransportPath};
 use serde::Serialize;
 
 /// The transport path.

@@ -4,10 +4,10 @@ mod transport_path;
 
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
-use haul_base::job::event::{Event, Observer, TransportPath};
-use haul_base::job::spec::{Job, Transport};
-use haul_base::job::summary::{ConnectionSummary, Diagnosis, Summary};
+use haul_base::copy::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
+use haul_base::copy::event::{Event, Observer, TransportPath};
+use haul_base::copy::spec::{CopySpec, Transport};
+use haul_base::copy::summary::{ConnectionSummary, Diagnosis, Summary};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::diagnose::path_parts::path_parts;
 use haul_proto::feature::Features;
@@ -16,11 +16,11 @@ use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperan
 
 use self::transport_path::{TransferConnection, TransferPulse};
 use crate::controller::advice::advice;
-use crate::controller::attempt_result::{EarlierAttempts, JobAttempt, interrupted_first};
+use crate::controller::attempt_result::{CopyAttempt, EarlierAttempts, interrupted_first};
 use crate::controller::base::{parents_of_sources, refuse_twins};
 use crate::controller::control_requests::{ControlRequest, ControlRequests};
+use crate::controller::copy_progress::{CopyProgress, EndedAttempt, TransferTerms, streams};
 use crate::controller::held_events::HeldEvents;
-use crate::controller::job_progress::{EndedAttempt, JobProgress, TransferTerms, streams};
 use crate::controller::list_feeder::ListFeed;
 use crate::controller::notices::{NoticeCounts, NoticeKind};
 use crate::controller::report_checker::ReportChecker;
@@ -34,7 +34,7 @@ use crate::controller::workers::Workers;
 
 /// One attempt, after both workers have said Hello.
 pub struct TransferController<'a> {
-    job: &'a Job,
+    copy: &'a CopySpec,
     settings: SessionSettings,
     workers: Workers,
     /// Checks the workers' reports.
@@ -43,7 +43,7 @@ pub struct TransferController<'a> {
     /// Events held until the transport path is known.
     events: HeldEvents<'a>,
     notices: NoticeCounts,
-    progress: JobProgress,
+    progress: CopyProgress,
     connection: TransferConnection,
     control_requests: &'a mut ControlRequests,
     earlier: EarlierAttempts,
@@ -58,7 +58,7 @@ const NOTHING_REMOVED: &str =
 impl<'a> TransferController<'a> {
     /// Both workers have said Hello, and nothing has been sent to them.
     pub fn new(
-        job: &'a Job,
+        copy: &'a CopySpec,
         settings: SessionSettings,
         workers: Workers,
         cancel: &'a Cancel,
@@ -67,10 +67,10 @@ impl<'a> TransferController<'a> {
         earlier: EarlierAttempts,
     ) -> Self {
         Self {
-            job,
+            copy,
             settings,
-            reports: ReportChecker::new(job, workers.is_one()),
-            progress: JobProgress::new(&workers),
+            reports: ReportChecker::new(copy, workers.is_one()),
+            progress: CopyProgress::new(&workers),
             workers,
             cancel,
             events: HeldEvents::new(observer),
@@ -83,7 +83,7 @@ impl<'a> TransferController<'a> {
     }
 
     /// Runs the attempt, which began then.
-    pub fn run(mut self, begun: Instant) -> JobAttempt {
+    pub fn run(mut self, begun: Instant) -> CopyAttempt {
         let mut new_tree = false;
         let outcome = self.transfer(begun, &mut new_tree).map_err(|error| interrupted_first(error, self.cancel));
         self.events.release();
@@ -95,19 +95,19 @@ impl<'a> TransferController<'a> {
         }
         let wrong_deltas = self.progress.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
         let (ends, sync, notices) = (self.progress.counters(), self.progress.sync, self.notices);
-        JobAttempt { outcome, stopped, ends, sync, new_tree, wrong_deltas, notices }
+        CopyAttempt { outcome, stopped, ends, sync, new_tree, wrong_deltas, notices }
     }
 
     /// Starts both ends, connects them, and waits for their ends.
     fn transfer(&mut self, begun: Instant, new_tree: &mut bool) -> Outcome {
-        if self.job.options.range.is_some() {
+        if self.copy.options.range.is_some() {
             self.workers.require(Features::RANGES)?;
         }
-        match self.job.options.streams.network.transport {
+        match self.copy.options.streams.network.transport {
             Transport::Ssh => self.connection.forbid_direct(),
             _ if self.workers.is_one() => {}
             Transport::Auto | Transport::Tcp => {
-                self.connection.directions = directions(self.job, &self.workers)?.into();
+                self.connection.directions = directions(self.copy, &self.workers)?.into();
             }
         }
         let Some(arguments) = self.prepare_source()? else {
@@ -124,7 +124,7 @@ impl<'a> TransferController<'a> {
     /// Sends the Request to the source. Returns its arguments; `None` if none of them can be copied.
     fn prepare_source(&mut self) -> Result<Option<SourceArguments>, Error> {
         let rate_bytes_per_s = self.control_requests.limit.bytes_per_s().unwrap_or(0);
-        let request = source_request(self.job, self.settings.clone(), rate_bytes_per_s);
+        let request = source_request(self.copy, self.settings.clone(), rate_bytes_per_s);
         self.workers.send(WorkerRole::Source, &ControllerMessage::Source(request))?;
         transport_path::listen_early(self, WorkerRole::Source)?;
         let (operands, origin) = self.expect(|role, message| match (role, message) {
@@ -132,11 +132,11 @@ impl<'a> TransferController<'a> {
             (_, other) => Err(other),
         })?;
         self.check_operands(&operands)?;
-        if self.job.list.is_none() && operands.iter().all(Option::is_none) {
+        if self.copy.list.is_none() && operands.iter().all(Option::is_none) {
             return Ok(None);
         }
         let is_missing = operands.iter().any(Option::is_none);
-        let (operands, below) = (numbered(operands), parents_of_sources(self.job)?);
+        let (operands, below) = (numbered(operands), parents_of_sources(self.copy)?);
         refuse_twins(&operands, &below)?;
         self.reports.set_operands(&operands, &below);
         let boot = self.workers.hello(WorkerRole::Source).boot;
@@ -146,13 +146,13 @@ impl<'a> TransferController<'a> {
     /// Sends the Request to the target, and starts it before the source, so that it is ready for the first offer.
     /// Returns device and inode number of its directory, if the source's are comparable, and whether it is a new tree.
     fn prepare_target(&mut self, arguments: SourceArguments) -> Result<(Option<(u64, u64)>, bool), Error> {
-        if keeps_extraneous(&self.job.options.target.sync, arguments.is_missing) {
+        if keeps_extraneous(&self.copy.options.target.sync, arguments.is_missing) {
             self.events.emit(Event::Warning(NOTHING_REMOVED.into()));
         }
         let source_boot = arguments.boot;
-        let request = target_request(self.job, self.settings.clone(), &self.earlier, arguments);
+        let request = target_request(self.copy, self.settings.clone(), &self.earlier, arguments);
         self.workers.send(WorkerRole::Target, &ControllerMessage::Target(request))?;
-        for lines in expected_digests(&self.job.options) {
+        for lines in expected_digests(&self.copy.options) {
             self.workers.send(WorkerRole::Target, &ControllerMessage::Expected(lines))?;
         }
         let one = self.workers.is_one();
@@ -172,8 +172,8 @@ impl<'a> TransferController<'a> {
     fn start_source(&mut self, skip: Option<(u64, u64)>) -> Result<(), Error> {
         self.workers.send(WorkerRole::Source, &ControllerMessage::Start { skip })?;
         self.forward_control_requests();
-        let base = self.job.options.source.base.as_deref();
-        self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
+        let base = self.copy.options.source.base.as_deref();
+        self.feeding = self.copy.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl<'a> TransferController<'a> {
         let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
         let fault = if missing > self.progress.failed + self.progress.left_out() {
             "protocol error: a source was refused without a reason"
-        } else if !match_request(operands, self.job) {
+        } else if !match_request(operands, self.copy) {
             "protocol error: the offered sources are not those requested"
         } else {
             return Ok(());
@@ -222,7 +222,7 @@ impl<'a> TransferController<'a> {
         }
     }
 
-    /// Returns the next message before the job has begun to move data; `None` if none arrives before `deadline`.
+    /// Returns the next message before the copy has begun to move data; `None` if none arrives before `deadline`.
     fn receive_until(&mut self, deadline: Option<Instant>) -> Result<Option<(WorkerRole, WorkerMessage)>, Error> {
         let next = self.workers.receive_until(self.cancel, Some(&self.progress.finals), false, deadline)?;
         next.map_or(Ok(None), |next| self.admit(next))
@@ -237,10 +237,10 @@ impl<'a> TransferController<'a> {
         Ok(is_admitted.then_some((role, message)))
     }
 
-    /// Runs the transfer: handles events until both ends have finished, or until the job's duration is over.
+    /// Runs the transfer: handles events until both ends have finished, or until the copy's duration is over.
     fn await_ends(&mut self) -> Result<(), Error> {
-        let every = self.job.options.reports.progress_every.max(Duration::from_millis(10));
-        let duration = self.job.options.stop.after.unwrap_or(Duration::MAX);
+        let every = self.copy.options.reports.progress_every.max(Duration::from_millis(10));
+        let duration = self.copy.options.stop.after.unwrap_or(Duration::MAX);
         let begun = Instant::now();
         let mut last_shown = begun;
         let mut pulse = TransferPulse::new();
@@ -388,7 +388,7 @@ impl<'a> TransferController<'a> {
         let event = match message {
             WorkerMessage::Item(item) => Event::Item(item),
             WorkerMessage::FileDone(file) => Event::FileDone(file),
-            WorkerMessage::Checksum { path, digest } => match &self.job.options.integrity.checksum {
+            WorkerMessage::Checksum { path, digest } => match &self.copy.options.integrity.checksum {
                 Some(checksum) => Event::Checksum { path, algorithm: checksum.algorithm, digest },
                 None => return Ok(None),
             },
@@ -415,7 +415,7 @@ impl<'a> TransferController<'a> {
             Event::Warning(_) => Some(NoticeKind::Notice),
             _ => None,
         };
-        let ends = self.job.options.stop.at_failure && kind == Some(NoticeKind::Failure);
+        let ends = self.copy.options.stop.at_failure && kind == Some(NoticeKind::Failure);
         if kind.is_none_or(|kind| self.notices.count(role, kind)) {
             self.events.emit(event);
         }
@@ -440,11 +440,11 @@ impl<'a> TransferController<'a> {
             path: source.path,
             rate_limit_bytes_per_s: self.control_requests.limit.bytes_per_s(),
         };
-        let (progress, job, blake3) = (&self.progress, self.job, self.settings.blake3);
-        let ended = EndedAttempt { progress, job, reports, elapsed, blake3, connection };
-        let verdict = progress.verdict(job, &ended.counters(), self.terms());
+        let (progress, copy, blake3) = (&self.progress, self.copy, self.settings.blake3);
+        let ended = EndedAttempt { progress, copy, reports, elapsed, blake3, connection };
+        let verdict = progress.verdict(copy, &ended.counters(), self.terms());
         let case = progress.measurements(self.terms());
-        let advise = |verdict| advice(job, &self.workers, verdict, &case, &source, &self.connection.transport);
+        let advise = |verdict| advice(copy, &self.workers, verdict, &case, &source, &self.connection.transport);
         let advice = verdict.iter().flat_map(advise).collect();
         let diagnosis = Diagnosis { verdict, parts: path_parts(&case), advice, ..Diagnosis::default() };
         ended.summary(self.control_requests.paused_for(), diagnosis)

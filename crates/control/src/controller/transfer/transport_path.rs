@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::Error;
-use haul_base::job::event::{Event, TransportPath};
-use haul_base::job::location::Host;
-use haul_base::job::spec::{NetworkOptions, Transport};
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{Event, TransportPath};
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{NetworkOptions, Transport};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -74,7 +74,7 @@ const HEARD: Duration = Duration::from_secs(2);
 
 /// Sends Listen to the first accepting end, if it is `role`, without waiting for its answer: that saves a round trip.
 pub fn listen_early(controller: &mut TransferController<'_>, role: WorkerRole) -> Result<(), Error> {
-    let needs_none = controller.workers.is_one() || controller.job.options.compare;
+    let needs_none = controller.workers.is_one() || controller.copy.options.compare;
     match controller.connection.directions.front() {
         Some(first) if first.acceptor == role && !first.is_empty() && !needs_none => {
             let at = first.at;
@@ -136,11 +136,11 @@ impl PendingListen {
 /// themselves. Returns [`TransportPath::None`] if both ends finish before a connection, since nothing had to move, or
 /// if no data will ever move.
 pub fn find(controller: &mut TransferController<'_>) -> Result<(TransportPath, u16), Error> {
-    if controller.job.options.compare {
+    if controller.copy.options.compare {
         return Ok((TransportPath::None, 0));
     }
     if controller.workers.is_one() {
-        let host = match host(controller.job, WorkerRole::Source) {
+        let host = match host(controller.copy, WorkerRole::Source) {
             Host::Remote { .. } | Host::Served { .. } => Some(controller.workers.label(WorkerRole::Source)),
             Host::Local => None,
         };
@@ -157,7 +157,7 @@ pub fn find(controller: &mut TransferController<'_>) -> Result<(TransportPath, u
 enum PathSearchEnd {
     /// Both ends have finished.
     Over,
-    /// The job failed.
+    /// The copy failed.
     Error(Error),
 }
 
@@ -170,7 +170,7 @@ impl From<Error> for PathSearchEnd {
 fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPath, u16), PathSearchEnd> {
     let begun = Instant::now();
     let may_begin_by_tunnel = may_tunnel_beside(controller);
-    let late = if controller.job.options.streams.network.is_direct_unlikely { Duration::ZERO } else { LATE };
+    let late = if controller.copy.options.streams.network.is_direct_unlikely { Duration::ZERO } else { LATE };
     advance(controller)?;
     loop {
         if let TransportPath::Tcp { .. } = controller.connection.transport {
@@ -178,7 +178,7 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
             return Ok((controller.connection.transport.clone(), streams));
         }
         let is_exhausted = controller.connection.attempt.is_none();
-        if is_exhausted && let Some(option) = conflicting_option(&controller.job.options.streams.network) {
+        if is_exhausted && let Some(option) = conflicting_option(&controller.copy.options.streams.network) {
             let because = controller.connection.failed.clone().unwrap_or_default();
             let text = format!("{because}\n{option} permits no other path: change or omit it");
             return Err(Error::Connect(text).into());
@@ -214,8 +214,8 @@ fn because(connection: &TransferConnection) -> String {
 /// Whether data may go through ssh before all direct attempts have failed. Between two remote hosts it would pass
 /// through this one.
 fn may_tunnel_beside(controller: &TransferController<'_>) -> bool {
-    let is_here = WorkerRole::BOTH.iter().any(|role| *host(controller.job, *role) == Host::Local);
-    is_here && conflicting_option(&controller.job.options.streams.network).is_none()
+    let is_here = WorkerRole::BOTH.iter().any(|role| *host(controller.copy, *role) == Host::Local);
+    is_here && conflicting_option(&controller.copy.options.streams.network).is_none()
 }
 
 /// Signs of life of a running transfer.

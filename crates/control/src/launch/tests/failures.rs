@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use haul_base::job::End;
-use haul_base::job::hello::VERSION;
-use haul_base::job::location::Host;
-use haul_base::job::spec::{RemoteAccess, WorkerProgram};
+use haul_base::copy::End;
+use haul_base::copy::hello::VERSION;
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_lab::install_script;
 
@@ -227,7 +227,7 @@ fn a_host_without_sh_is_reported() {
 }
 
 /// Starts through a `-S` command.
-fn own_command(template: &str) -> Result<StartedWorker, haul_base::job::error::Error> {
+fn own_command(template: &str) -> Result<StartedWorker, haul_base::copy::error::Error> {
     let access = RemoteAccess { source_command: Some(template.into()), ..RemoteAccess::default() };
     let host = Host::Remote { user: Some("ann".into()), name: "db1".into() };
     let program = WorkerProgram {
@@ -282,5 +282,5 @@ fn option_like_hosts_are_refused_before_any_command() {
         WorkerProgram { executable: "/nonexistent".into(), worker_arguments: Vec::new(), ..WorkerProgram::default() };
     let (access, control) = (RemoteAccess::default(), StartControl { cancel: &Cancel::new(), on_slow: &|| () });
     let error = start_remote(&host, End::Source, &access, &program, control).unwrap_err();
-    assert!(matches!(error, haul_base::job::error::Error::Usage(_)), "{error}");
+    assert!(matches!(error, haul_base::copy::error::Error::Usage(_)), "{error}");
 }

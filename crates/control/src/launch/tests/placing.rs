@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use haul_base::job::End;
-use haul_base::job::hello::VERSION;
-use haul_base::job::location::Host;
-use haul_base::job::spec::{Login, RemoteAccess, WorkerProgram};
+use haul_base::copy::End;
+use haul_base::copy::hello::VERSION;
+use haul_base::copy::location::Host;
+use haul_base::copy::spec::{Login, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_lab::install_script;
 

@@ -24,7 +24,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root() && !haul_lab::is_emulated_without("other owner")
 }
 
-/// Returns a host, its directory for one job's executable, and its cache directory.
+/// Returns a host, its directory for one copy's executable, and its cache directory.
 fn host() -> (Sandbox, PathBuf, PathBuf) {
     let mut sandbox = Sandbox::dash();
     let private = sandbox.directory.path().join("private");
@@ -39,7 +39,7 @@ pub(super) fn starts_privately(sandbox: &Sandbox, private: &Path, what: &str) {
     let started = sandbox.start().unwrap_or_else(|error| panic!("{what}: {error}"));
     let placed = started.deployed.clone().unwrap_or_else(|| panic!("{what}: not placed"));
     let begins = format!("{}/.haul-", private.display());
-    assert!(placed.starts_with(&begins) && placed.contains("for this job alone: "), "{what}: {placed}");
+    assert!(placed.starts_with(&begins) && placed.contains("for this copy alone: "), "{what}: {placed}");
     assert_eq!(talk(started).0, "0022", "{what}");
     assert_eq!(fs::read_dir(private).unwrap().count(), 0, "{what}: something is left");
 }

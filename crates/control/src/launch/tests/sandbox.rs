@@ -9,10 +9,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{fs, thread};
 
-use haul_base::job::End;
-use haul_base::job::error::Error;
-use haul_base::job::hello::VERSION;
-use haul_base::job::spec::{Login, RemoteAccess, WorkerProgram};
+use haul_base::copy::End;
+use haul_base::copy::error::Error;
+use haul_base::copy::hello::VERSION;
+use haul_base::copy::spec::{Login, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::trusted_files::{OthersMay, open_own};
 use haul_lab::install_script;

@@ -248,8 +248,8 @@ fn help(shared: &PrefetchShared) {
     let (group, held) = (GroupId(0), Arc::new(PrefetchedBytes::new(&shared.held)));
     let mut worker =
         PrefetchWorker { shared, buffer: ListingBuffer::new(), waits: LookupWaits::default(), group, depth: 0, held };
-    while let Some(job) = worker.wait_for_task() {
-        job.carry_out(&mut worker);
+    while let Some(copy) = worker.wait_for_task() {
+        copy.carry_out(&mut worker);
     }
 }
 
@@ -265,11 +265,11 @@ impl PrefetchWorker<'_> {
             }
             for (&id, group) in asked.groups.iter_mut().rev() {
                 while group.held.has_room()
-                    && let Some((job, depth)) = group.tasks.pop_back()
+                    && let Some((copy, depth)) = group.tasks.pop_back()
                 {
-                    if let Some(job) = job.upgrade().filter(|job| job.begin()) {
+                    if let Some(copy) = copy.upgrade().filter(|copy| copy.begin()) {
                         (self.group, self.depth, self.held) = (id, depth, Arc::clone(&group.held));
-                        return Some(job);
+                        return Some(copy);
                     }
                 }
             }

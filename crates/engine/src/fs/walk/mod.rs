@@ -11,7 +11,7 @@ mod walk_prefetch;
 use std::collections::HashSet;
 use std::io;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_proto::entry::{EntryMetadata, SpecialFile};
 use haul_proto::path::Name;
 use rustix::fs::FileType;

@@ -78,7 +78,7 @@ impl FileChecksum {
     pub fn finish(&self, size: u64, read: impl ReadFrame, goes_on: impl Fn() -> bool) -> io::Result<()> {
         let read = |index, room: &mut [u8]| match goes_on() {
             true => read(index, room),
-            false => Err(io::Error::other("the job was stopped")),
+            false => Err(io::Error::other("the copy was stopped")),
         };
         let value = match &self.state {
             ChecksumState::Combined(combined) => combined.finish(size, read),

@@ -14,12 +14,12 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haul_base::job::End;
-use haul_base::job::own_executable::{BY_PROC, own_executable};
+use haul_base::copy::End;
+use haul_base::copy::own_executable::{BY_PROC, own_executable};
 use haul_base::sys::child::{ChildGuard, spawn_with};
 use haul_base::sys::sync::lock;
 
-/// Interval at which a wait for a program checks the job.
+/// Interval at which a wait for a program checks the copy.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Time for a program that stopped reading to exit with a reason.
 const REASON_WAIT: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const LAST_LINES: usize = 3;
 pub struct InheritedPipe {
     /// The pipe, or any other open file.
     pub fd: OwnedFd,
-    /// The program, which starts with the job.
+    /// The program, which starts with the copy.
     pub program: Option<Arc<PipeProgram>>,
 }
 
@@ -64,8 +64,8 @@ pub enum ProgramError {
     /// It ended with success, and not all of its input was written.
     #[error("the program ended before it had read everything")]
     EarlyEnd,
-    /// The job ended before it.
-    #[error("the job was stopped")]
+    /// The copy ended before it.
+    #[error("the copy was stopped")]
     Stop,
 }
 
@@ -102,7 +102,7 @@ impl PipeProgram {
         lock(&self.0).as_mut().map_or(Ok(()), |kept| kept.lifeline.write_all(b"\n"))
     }
 
-    /// Waits for its end during the job.
+    /// Waits for its end during the copy.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), ProgramError> {
         loop {
             match self.ended_within(CHECK_EVERY) {

@@ -78,7 +78,7 @@ pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
-/// Interval at which a wait for a pipe checks the job.
+/// Interval at which a wait for a pipe checks the copy.
 const CHECK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Reads at the file's position, from a file without offsets, until `buffer` is full or the data ends. An error if no
@@ -89,7 +89,7 @@ pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) 
         // A read of a FIFO without a writer would report an end.
         match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&CHECK_EVERY)) {
             Ok(0) if goes_on() => continue,
-            Ok(0) => return Err(io::Error::other("the job was stopped")),
+            Ok(0) => return Err(io::Error::other("the copy was stopped")),
             Ok(_) | Err(_) => {}
         }
         match read(&file, &mut buffer[filled..]) {

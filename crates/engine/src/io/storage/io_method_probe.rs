@@ -92,7 +92,7 @@ pub fn cheaper(buffered: &IoCost, direct: &IoCost) -> IoMethod {
     if direct_total < buffered_total { IoMethod::Direct } else { IoMethod::Buffered }
 }
 
-/// A trial for each file system of a job.
+/// A trial for each file system of a copy.
 #[derive(Debug, Default)]
 pub struct IoMethodProbes(Mutex<HashMap<u64, Arc<Mutex<IoMethodProbe>>>>);
 

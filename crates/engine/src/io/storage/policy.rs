@@ -1,4 +1,4 @@
-//! The I/O methods of a job's files: as requested or measured, within each file's limits.
+//! The I/O methods of a copy's files: as requested or measured, within each file's limits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use super::file::OpenedFile;
 use super::{IoMethod, depth};
 use crate::io::storage::io_method_probe::{DIRECT_FILE_MIN, IoMethodProbe, IoMethodProbes, TRIAL_FILE_MIN};
 
-/// Distance at which a job has neither read ahead nor cached anything.
+/// Distance at which a copy has neither read ahead nor cached anything.
 const FAR_BYTES: u64 = 256 << 20;
 /// Size of a sample.
 const SAMPLE_LEN: u64 = 16 << 20;
 
-/// Whether other programs cached a range of a large file, as opposed to this job's read-ahead: a distant sample shows
+/// Whether other programs cached a range of a large file, as opposed to this copy's read-ahead: a distant sample shows
 /// it.
 fn is_kept(file: &OpenedFile, size: u64, offset: u64, len: u64) -> bool {
     let behind = offset.saturating_add(len).saturating_add(FAR_BYTES);
@@ -179,7 +179,7 @@ mod tests {
     use crate::io::storage::calls::read_at;
 
     #[test]
-    fn readahead_for_this_job_does_not_stay_cached() {
+    fn readahead_for_this_copy_does_not_stay_cached() {
         // Beside the test's own executable: there is a disk, unlike in /tmp.
         let place = std::env::current_exe().unwrap().parent().unwrap().to_owned();
         let named = tempfile::NamedTempFile::new_in(place).unwrap();

@@ -74,7 +74,7 @@ pub fn listen(
     Ok((port, AcceptedStreams { proven, unwanted }))
 }
 
-/// Binds the first free port of the requested ones. The worker of a job that has just ended may hold one for a moment:
+/// Binds the first free port of the requested ones. The worker of a copy that has just ended may hold one for a moment:
 /// if all are in use, waits up to 1 s. The error is that of the last port.
 pub fn bind(place: AcceptAddress, options: &SocketOptions) -> io::Result<TcpListener> {
     let deadline = Instant::now() + PORT_WAIT_MAX;
@@ -109,7 +109,7 @@ fn bind_port(address: Option<IpAddr>, port: u16, options: &SocketOptions) -> io:
             socket.set_only_v6(false)?;
         }
         if port != ANY_FREE_PORT {
-            // Without it, connections of an ended job keep their port for a minute.
+            // Without it, connections of an ended copy keep their port for a minute.
             socket.set_reuse_address(true)?;
         }
         prepare_socket(&socket, options)?;
@@ -148,7 +148,7 @@ fn accept_until(
         let (terms, proven) = (Arc::clone(terms), proven.clone());
         // Without a thread, the peer has to connect again.
         let _ = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
-            // Nobody waits if the job took another path, or is over.
+            // Nobody waits if the copy took another path, or is over.
             if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1)
                 && place.prove().is_ok()
             {
@@ -191,7 +191,7 @@ mod tests {
     use std::net::TcpStream;
     use std::time::Instant;
 
-    use haul_proto::ids::{JobId, PathId};
+    use haul_proto::ids::{CopyId, PathId};
     use haul_proto::wire::handshake::CipherSuite;
     use haul_proto::wire::route::Route;
 
@@ -201,7 +201,7 @@ mod tests {
     use crate::net::stream::{StreamIds, collect};
 
     fn terms(streams: u16) -> ConnectTerms {
-        let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
+        let (session, secret, suite) = (CopyId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
         let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
         ConnectTerms {
             credentials,

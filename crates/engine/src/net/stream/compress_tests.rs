@@ -6,7 +6,7 @@ use std::thread;
 
 use haul_proto::compression::Codec;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use haul_proto::ids::{CopyId, CopyNumber, EntryId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::FRAME_MAX;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
@@ -18,7 +18,7 @@ use super::super::handshake::{StreamCredentials, as_acceptor, as_connector};
 use super::*;
 
 fn credentials(suite: CipherSuite) -> StreamCredentials {
-    StreamCredentials { session: JobId([1; 16]), secret: [2; 32], suite, rekey_bytes: 1 << 20 }
+    StreamCredentials { session: CopyId([1; 16]), secret: [2; 32], suite, rekey_bytes: 1 << 20 }
 }
 
 /// A source's stream and a target's.
@@ -34,7 +34,7 @@ fn pair(suite: CipherSuite) -> (DataStream, DataStream) {
 }
 
 fn trailer(offset: u64) -> RecordTrailer {
-    RecordTrailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(1), offset, check: 0, value: [0; 32] })
+    RecordTrailer::Data(DataFrame { copy: CopyNumber(1), entry: EntryId(1), offset, check: 0, value: [0; 32] })
 }
 
 fn text(len: usize, seed: usize) -> Vec<u8> {
@@ -144,7 +144,7 @@ fn a_payload_that_differs_from_its_claim_is_a_fault() {
 #[test]
 fn instructions_are_compressed_unless_compression_is_off() {
     let value = [0; 32];
-    let delta = |plain| DeltaFrame { job: JobNumber(1), entry: EntryId(1), offset: 0, plain, value };
+    let delta = |plain| DeltaFrame { copy: CopyNumber(1), entry: EntryId(1), offset: 0, plain, value };
     let payload = text(20_000, 1);
     for (policy, trailer, is_compressed) in [
         (CompressionPolicy::Auto, RecordTrailer::Delta(delta(512 << 10)), true),

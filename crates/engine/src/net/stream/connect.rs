@@ -19,7 +19,7 @@ use super::{AcceptedStreams, StreamError};
 const HEAD_START: Duration = Duration::from_millis(100);
 /// Upper limit of an attempt.
 const ATTEMPT_MAX: Duration = Duration::from_secs(60);
-/// Delay of other links after the first: short jobs do not need them.
+/// Delay of other links after the first: short copies do not need them.
 const OTHERS_AFTER: Duration = Duration::from_millis(250);
 /// Smallest round-trip time of a long path.
 const LONG_PATH: Duration = Duration::from_millis(5);
@@ -143,7 +143,7 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<FirstStream,
     Ok(FirstStream { path, streams, from, to })
 }
 
-/// Creates as many streams on each other known path: at once if all are to be used, else once the job takes longer than
+/// Creates as many streams on each other known path: at once if all are to be used, else once the copy takes longer than
 /// a moment.
 fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
     let routes = connector.routes();

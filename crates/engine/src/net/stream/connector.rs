@@ -164,7 +164,7 @@ impl Connector {
         Ok(socket.into())
     }
 
-    /// Authenticates a connection, and passes it on. A job on another path, or an ended one, ignores it.
+    /// Authenticates a connection, and passes it on. A copy on another path, or an ended one, ignores it.
     pub fn prove(&self, socket: OwnedFd, path: PathId) -> Result<(), StreamError> {
         let id = self.terms.ids.next().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
         let stream = as_connector(socket, &self.terms.credentials, id, path)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use haul_base::sys::random::random;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::{JobId, PathId, StreamId};
+use haul_proto::ids::{CopyId, PathId, StreamId};
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::frame::RecordTrailer;
 use haul_proto::wire::handshake::{
@@ -23,7 +23,7 @@ use crate::io::frame_buffer::FrameBuffer;
 #[derive(Clone)]
 pub struct StreamCredentials {
     /// The session.
-    pub session: JobId,
+    pub session: CopyId,
     /// The secret of both ends and their controller.
     pub secret: [u8; 32],
     /// The cipher suite of records.
@@ -161,7 +161,12 @@ mod tests {
     use super::*;
 
     fn credentials() -> StreamCredentials {
-        StreamCredentials { session: JobId([1; 16]), secret: [2; 32], suite: CipherSuite::Aes256Gcm, rekey_bytes: 4096 }
+        StreamCredentials {
+            session: CopyId([1; 16]),
+            secret: [2; 32],
+            suite: CipherSuite::Aes256Gcm,
+            rekey_bytes: 4096,
+        }
     }
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -202,7 +207,7 @@ mod tests {
         let good = credentials();
         let wrong = [
             StreamCredentials { secret: [3; 32], ..good.clone() },
-            StreamCredentials { session: JobId([9; 16]), ..good.clone() },
+            StreamCredentials { session: CopyId([9; 16]), ..good.clone() },
             StreamCredentials { suite: CipherSuite::AuthenticateOnly, ..good.clone() },
         ];
         for credentials in wrong {

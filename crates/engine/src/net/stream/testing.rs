@@ -7,7 +7,7 @@ use std::time::Duration;
 use haul_lab::Rng;
 use haul_proto::compression::{Codec, CompressionMethod};
 use haul_proto::entry::Timestamp;
-use haul_proto::ids::{EntryId, JobNumber, PathId};
+use haul_proto::ids::{CopyNumber, EntryId, PathId};
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, RecordPrefix, RecordTrailer, TAG_LEN};
@@ -45,10 +45,10 @@ pub fn conversation(rng: &mut Rng, most: u64) -> Vec<TestRecord> {
 
 fn data(rng: &mut Rng, number: u64) -> TestRecord {
     let payload = payload(rng);
-    let (job, entry, offset) = (JobNumber(1), EntryId(rng.number()), number << 18);
+    let (copy, entry, offset) = (CopyNumber(1), EntryId(rng.number()), number << 18);
     let mut value = [0; 32];
     rng.fill(&mut value);
-    let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
+    let trailer = RecordTrailer::Data(DataFrame { copy, entry, offset, check: frame_check(&payload), value });
     TestRecord { payload, trailer }
 }
 
@@ -61,7 +61,7 @@ fn pack(rng: &mut Rng, number: u64) -> TestRecord {
         PackedFile { entry: EntryId(entry), len, modified, digest: [7; 32] }
     };
     let files = vec![file(2 * number, first), file(2 * number + 1, payload.len() - first)];
-    let trailer = RecordTrailer::Pack(PackFrame { job: JobNumber(1), check: frame_check(&payload), files });
+    let trailer = RecordTrailer::Pack(PackFrame { copy: CopyNumber(1), check: frame_check(&payload), files });
     TestRecord { payload, trailer }
 }
 

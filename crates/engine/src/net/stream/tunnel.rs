@@ -45,7 +45,7 @@ impl StreamTunnel {
     /// Passes bytes from the link to a stream. An empty chunk ends it. Errors are the stream's to notice.
     ///
     /// Unread data of a stream waits in its socket, up to the kernel's limit. Beyond that, this function waits for the
-    /// stream, and checks the otherwise unread link meanwhile: `false` when the job is over.
+    /// stream, and checks the otherwise unread link meanwhile: `false` when the copy is over.
     pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], watchdog: &ControllerWatchdog) -> bool {
         let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
         if bytes.is_empty() {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_stream_does_not_hold_a_worker_after_its_job() {
+    fn a_stuck_stream_does_not_hold_a_worker_after_its_copy() {
         for gone in [true, false] {
             let (tunnel, _stuck) = tunnel();
             let (watchdog, controller, stopper) = watchdog();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_stream_does_not_end_the_job() {
+    fn an_ended_stream_does_not_end_the_copy() {
         let (tunnel, inner) = tunnel();
         let (watchdog, _controller, _stopper) = watchdog();
         drop(inner);

@@ -2,7 +2,7 @@
 
 use haul_lab::check_vectors;
 use haul_proto::encoding::Writer;
-use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use haul_proto::ids::{CopyId, CopyNumber, EntryId, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::limits::REKEY_BYTES;
 use haul_proto::wire::frame::{DataFrame, RecordPrefix, RecordTrailer};
@@ -17,7 +17,7 @@ const PAYLOAD: &[u8] = b"eleven byte";
 fn example_transcript(suite: CipherSuite) -> Vec<u8> {
     let counted = |from: u8| std::array::from_fn(|i| from + u8::try_from(i).expect("below 32"));
     let greeting =
-        StreamGreeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
+        StreamGreeting { session: CopyId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
     transcript(&greeting.encode(), &GreetingAnswer { random: counted(0x40) }.encode(), suite)
 }
 
@@ -38,7 +38,7 @@ fn key_bytes(keys: &KeySchedule, direction: KeyDirection, generation: u32) -> Ve
 fn data_trailer() -> RecordTrailer {
     let value = *blake3::hash(PAYLOAD).as_bytes();
     RecordTrailer::Data(DataFrame {
-        job: JobNumber(1),
+        copy: CopyNumber(1),
         entry: EntryId(1),
         offset: 0,
         check: frame_check(PAYLOAD),

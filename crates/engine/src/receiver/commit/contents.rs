@@ -52,15 +52,15 @@ impl Committer {
         let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
         self.digests.check_small(file, bytes, &packed.digest)?;
         if let Some(named) = file.named().filter(|named| !named.path.replaces) {
-            self.job.check_full_disk(&named.path.dir, bytes.len() as u64)?;
+            self.copy.check_full_disk(&named.path.dir, bytes.len() as u64)?;
         }
         let disk = self.commit_queue.disk_of(file.dir())?;
         let written = self.write_complete(file, disk.as_deref(), bytes, packed.modified)?;
         let size = bytes.len() as u64;
-        add(&self.job.reporter.tally.bytes_written, size);
-        add(&self.job.reporter.tally.bytes_stored, size);
+        add(&self.copy.reporter.tally.bytes_written, size);
+        add(&self.copy.reporter.tally.bytes_stored, size);
         if file.base().is_some() {
-            self.job.reporter.delta.carried(bytes.len(), 0);
+            self.copy.reporter.delta.carried(bytes.len(), 0);
         }
         let (entry, item, digest, modified) = (packed.entry, Arc::clone(item), packed.digest, packed.modified);
         Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, modified, end: None })
@@ -87,7 +87,7 @@ impl Committer {
         if let Receiving::Pipe(sink, _) = &file.kind {
             sink.write(bytes)?;
         } else {
-            let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks)?;
+            let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks)?;
             match file.in_place() {
                 Some((_, in_place)) => in_place.write(opened.fd(), &[(0, bytes)], false)?,
                 None => file.write_frame(&opened, bytes, 0, &IoPlan::by(IoMethod::Buffered))?,
@@ -99,9 +99,9 @@ impl Committer {
     /// Writes a file without a name, which leaves nothing behind.
     fn write_nameless(&self, named: &NamedFile, bytes: &[u8], modified: Timestamp) -> io::Result<OwnedFd> {
         // Private until it has attributes that only its owner may set.
-        let is_for_later = self.job.request.metadata.owner_and_mode
+        let is_for_later = self.copy.request.metadata.owner_and_mode
             || named.attributes().is_some_and(|attributes| !attributes.is_empty());
-        let mode = if is_for_later { 0o600 } else { mode_without_preserve(named.meta.mode, self.job.umask).into() };
+        let mode = if is_for_later { 0o600 } else { mode_without_preserve(named.meta.mode, self.copy.umask).into() };
         // Read-back may follow.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*named.path.dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
@@ -131,7 +131,7 @@ impl Committer {
             return Ok(ContentState::Gone);
         }
         // An empty file was never opened.
-        let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks)?;
+        let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks)?;
         file.saving().iter().for_each(|(_, saving)| saving.end());
         if file.in_place().is_some() || file.range().is_some() {
             // The open file is a patch, whose file has its own metadata, or a file without its other ranges.

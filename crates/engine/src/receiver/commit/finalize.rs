@@ -51,7 +51,7 @@ impl Committer {
             let (modified, to_disk) = (whole.modified, whole.disk.is_some());
             return self.deltas.apply_patch((named, file.size()), base, patch, modified, to_disk).into();
         }
-        let frame = self.job.request.settings.frame;
+        let frame = self.copy.request.settings.frame;
         let checked = match whole.bytes {
             // Its one write was complete, and no other user can open it.
             ContentState::Nameless(_) => Ok(()),
@@ -90,7 +90,7 @@ impl Committer {
     fn end_range(&self, whole: &CompleteFile, journal: &OpenJournal) -> io::Result<()> {
         whole.file().saved()?;
         fdatasync(whole.fd())?;
-        let value = self.job.request.settings.blake3.then_some(whole.digest);
+        let value = self.copy.request.settings.blake3.then_some(whole.digest);
         journal.end(&RangeEnd { value, inode: FileStat::at_fd(whole.fd())?.identity.inode })?;
         if let Some(dir) = whole.file().dir() {
             // Not every file system syncs directories.

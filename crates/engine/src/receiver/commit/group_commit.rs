@@ -89,7 +89,7 @@ impl Committer {
             let Err(error) = result else { continue };
             let error = FileError::NameSync(error.into());
             if *for_itself {
-                self.job.fail_entry(self.job.destination.path(&dir.path_bytes()), &error);
+                self.copy.fail_entry(self.copy.destination.path(&dir.path_bytes()), &error);
             }
             lost.insert(dir.identity(), error);
         }
@@ -108,7 +108,7 @@ impl Committer {
                 Some(error) => self.fail_entry(named.entry, &named.item, error, ends),
                 None => {
                     let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
-                    add(&self.job.reporter.tally.files_durable, u64::from(is_sure));
+                    add(&self.copy.reporter.tally.files_durable, u64::from(is_sure));
                     self.succeed(named, ends);
                 }
             }
@@ -130,22 +130,22 @@ impl Committer {
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
         let file = named.file().named();
         if let Some(change) = file.and_then(|file| file.change) {
-            self.job.report_item(|| named.file().relative(), (EntryKind::File, Some(named.file().size())), change);
+            self.copy.report_item(|| named.file().relative(), (EntryKind::File, Some(named.file().size())), change);
         }
         self.digests.report_checksum(named.file(), &named.digest);
         let is_whole = named.file().range().is_none();
-        let digest = (self.job.request.settings.blake3 && is_whole).then_some(named.digest);
+        let digest = (self.copy.request.settings.blake3 && is_whole).then_some(named.digest);
         let size = if is_whole { named.size } else { named.file().received_bytes() };
         let duration = named.file().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
-        self.job.reporter.file_done(|| named.file().relative(), size, duration, digest);
+        self.copy.reporter.file_done(|| named.file().relative(), size, duration, digest);
         if named.size > 0 {
-            self.job.full_disk.record_success();
+            self.copy.full_disk.record_success();
         }
         if named.file().base().is_some() {
-            self.job.reporter.delta.file(named.size);
+            self.copy.reporter.delta.file(named.size);
         }
         if let Some(duration) = duration {
-            self.job.reporter.slowest.record(duration, size, || named.file().relative());
+            self.copy.reporter.slowest.record(duration, size, || named.file().relative());
         }
         let is_lacking = file.is_some_and(|file| file.lacks_metadata.load(Ordering::Relaxed));
         if is_lacking {
@@ -167,7 +167,7 @@ impl Committer {
     pub(crate) fn fail_entry(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError, ends: &mut EntryOutcomes) {
         if let ReceiverEntry::File(file) = item {
             file.discard(&self.tree.temp_files);
-            self.job.fail_file(file, error);
+            self.copy.fail_file(file, error);
         }
         ends.settled.push((entry, false));
     }

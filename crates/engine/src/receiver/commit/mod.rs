@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::io::Errno;
 
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::durability::commit_queue::CommitQueue;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
@@ -25,7 +25,7 @@ use crate::receiver::tree::TargetTree;
 
 /// Makes complete files durable, reads them back if requested, and gives them their final names and metadata.
 pub struct Committer {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) digests: Arc<DigestChecks>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
@@ -47,7 +47,7 @@ impl Committer {
         commit_queue: Arc<CommitQueue>,
     ) -> Self {
         Self {
-            job: Arc::clone(&deltas.job),
+            copy: Arc::clone(&deltas.copy),
             digests: Arc::clone(digests),
             metadata: Arc::clone(&deltas.metadata),
             session: Arc::clone(&deltas.session),

@@ -46,7 +46,7 @@ impl Committer {
     /// Requests lost files again; a second loss is a failure.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, error, .. }) = losses.first() else { return };
-        let path = escape(&whole.file().display_path(&self.job.destination));
+        let path = escape(&whole.file().display_path(&self.copy.destination));
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),
             1 => "it and 1 other file are".to_owned(),
@@ -56,7 +56,7 @@ impl Committer {
         let lost = losses.iter_mut().map(|loss| loss.prepare_resend(&self.tree.temp_files)).collect();
         let failed = self.session.apply(|machine| machine.lost(lost));
         if failed.len() < losses.len() {
-            self.job.reporter.send(&WorkerMessage::Warning { text });
+            self.copy.reporter.send(&WorkerMessage::Warning { text });
         }
         for FileLoss { whole, error, .. } in losses {
             if failed.contains(&whole.entry) {

@@ -1,4 +1,4 @@
-//! Comparison of hard links and extended attributes, in jobs that only compare. It changes nothing.
+//! Comparison of hard links and extended attributes, in copies that only compare. It changes nothing.
 
 use std::collections::{HashMap, hash_map};
 use std::io;
@@ -67,7 +67,7 @@ impl EntryComparer {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let of = self.job.destination.path(&first.dir.path_of(first.name.as_bytes()));
+        let of = self.copy.destination.path(&first.dir.path_of(first.name.as_bytes()));
         Ok(Some(Difference::Name { at_source: true, of }))
     }
 
@@ -79,7 +79,7 @@ impl EntryComparer {
         entry: &Entry,
         there: &FileStat,
     ) -> Option<Difference> {
-        if !self.job.request.metadata.preserve.hard_links
+        if !self.copy.request.metadata.preserve.hard_links
             || there.names < 2
             || matches!(entry.place, EntryLocation::Operand(_))
         {
@@ -87,7 +87,7 @@ impl EntryComparer {
         }
         let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));
         let first = met.unwrap_or_else(|TooMany| self.links.warn_of_too_many_names())?;
-        Some(Difference::Name { at_source: false, of: self.job.destination.path(&first) })
+        Some(Difference::Name { at_source: false, of: self.copy.destination.path(&first) })
     }
 
     /// Differences in extended attributes, which `found` reads at the target.

@@ -1,4 +1,4 @@
-//! Jobs that only compare.
+//! Copies that only compare.
 
 pub mod entries;
 pub mod metadata;
@@ -10,17 +10,17 @@ use haul_proto::scheduler::Chunk;
 
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::compare::metadata::ComparedNames;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delete::Removals;
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 
-/// Compares offered entries with those at the target, in jobs that change nothing.
+/// Compares offered entries with those at the target, in copies that change nothing.
 pub struct EntryComparer {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) links: Arc<LinkTracker>,
@@ -34,7 +34,7 @@ pub struct EntryComparer {
 impl EntryComparer {
     pub(super) fn new(links: &Arc<LinkTracker>, tree: &Arc<TargetTree>) -> Self {
         Self {
-            job: Arc::clone(&tree.job),
+            copy: Arc::clone(&tree.copy),
             metadata: Arc::clone(&tree.metadata),
             session: Arc::clone(&tree.session),
             links: Arc::clone(links),

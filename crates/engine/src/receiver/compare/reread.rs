@@ -1,4 +1,4 @@
-//! A job that only compares: threads read and hash the target's files, and report the hashes to the source.
+//! A copy that only compares: threads read and hash the target's files, and report the hashes to the source.
 //!
 //! They read files in chunks, so that all threads share a large file, and the source reads one chunk while this end
 //! hashes the next. Each chunk opens its own descriptor, so the number of threads bounds open files.
@@ -65,13 +65,13 @@ impl EntryComparer {
             }
             Ok(VerifiedFrames { entry, first, values: values? })
         });
-        add(&self.job.reporter.tally.bytes_direct, reader.frames.take_direct_bytes());
+        add(&self.copy.reporter.tally.bytes_direct, reader.frames.take_direct_bytes());
         Some(HashedChunk { entry, item: chunk.handle, frames })
     }
 
     /// Takes a chunk and queues it in the reader.
     fn start_chunk(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
-        let threads = u64::from(self.job.request.settings.streams);
+        let threads = u64::from(self.copy.request.settings.streams);
         let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
             let file = files.front_mut()?;
             let part = file.split(threads, CHUNK_FRAMES_MAX);
@@ -89,10 +89,10 @@ impl EntryComparer {
             }
             let opened = open(file);
             if let Ok(opened) = &opened {
-                let frame_bytes = u64::from(self.job.request.settings.frame.get());
+                let frame_bytes = u64::from(self.copy.request.settings.frame.get());
                 let start = chunk.frames.start.saturating_mul(frame_bytes);
                 let end = chunk.frames.end.saturating_mul(frame_bytes).min(file.size);
-                let plan = self.job.policy.reading(opened, file.size, start, end.saturating_sub(start));
+                let plan = self.copy.policy.reading(opened, file.size, start, end.saturating_sub(start));
                 reader.add(Arc::clone(opened), plan, start, end);
             }
             return Some(ReReadChunk { chunk, file: opened });
@@ -107,7 +107,7 @@ impl EntryComparer {
         ComparisonReader { frames, ahead }: &mut ComparisonReader,
     ) -> Result<Vec<Digest>, FileError> {
         let Some(file) = compared_file(&chunk.handle) else { return Ok(Vec::new()) };
-        let frame = self.job.request.settings.frame;
+        let frame = self.copy.request.settings.frame;
         let mut values = Vec::new();
         for index in chunk.frames.clone() {
             if ahead.is_none() && frames.wants_another() {

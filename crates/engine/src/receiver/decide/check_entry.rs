@@ -41,7 +41,7 @@ impl EntryDecider {
         self.dry_new.store(false, Ordering::Relaxed);
         let answer = match &entry.kind {
             _ if self.removals.removes_only() => self.tree.answer_only_removal(entry),
-            EntryContent::HardLink { .. } if !self.job.compares() => return self.answer_link(id, entry),
+            EntryContent::HardLink { .. } if !self.copy.compares() => return self.answer_link(id, entry),
             EntryContent::HardLink { .. } => self.answer(entry),
             _ => {
                 self.expect_links(id, entry);
@@ -70,7 +70,7 @@ impl EntryDecider {
 
     fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let parent = self.session.read(|machine| machine.parent(&entry.place));
-        if self.job.compares() {
+        if self.copy.compares() {
             return self.comparer.answer_compared(parent, entry);
         }
         match (parent, &entry.place) {
@@ -78,7 +78,7 @@ impl EntryDecider {
             (ParentDirectory::Operand(number), _) => self.answer_operand(number, entry),
             (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
                 ReceiverEntry::Directory { dir, fresh, names, .. } => {
-                    if let DestinationKind::Special(path) = &self.job.destination.kind {
+                    if let DestinationKind::Special(path) = &self.copy.destination.kind {
                         return self.answer_discarded(path, dir, name, entry);
                     }
                     let (fresh, alone) = (*fresh, names.is_some());
@@ -95,7 +95,7 @@ impl EntryDecider {
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(operand) = self.tree.requested_operand(number, entry) else {
-            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
+            return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
         let alone = self.removals.is_source_directory(operand.name.as_ref());
@@ -106,15 +106,15 @@ impl EntryDecider {
             EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
         let absent = DestinationKind::Into(Dir::absent_root());
-        let landing = if matches!(self.job.destination.kind, DestinationKind::Nothing) {
+        let landing = if matches!(self.copy.destination.kind, DestinationKind::Nothing) {
             &absent
         } else {
-            &self.job.destination.kind
+            &self.copy.destination.kind
         };
         let existing = |dir: Dir| match self.metadata.take_directory(&dir, &entry.meta) {
             Ok(()) => directory(dir),
             Err(error) => {
-                self.job.fail_entry(self.job.destination.path(b""), describe(&error));
+                self.copy.fail_entry(self.copy.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         };
@@ -127,10 +127,10 @@ impl EntryDecider {
                         entry,
                     ),
                     (Ok(parent), None) if is_directory => existing(parent.dir),
-                    (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
+                    (Ok(_), None) => self.copy.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
-                        self.job.fail_entry(self.job.destination.path(&path.join(&b'/')), describe(&error));
+                        self.copy.fail_entry(self.copy.destination.path(&path.join(&b'/')), describe(&error));
                         EntryAnswer::Refused
                     }
                 }
@@ -144,14 +144,14 @@ impl EntryDecider {
                 None => Dir::absent_root(),
             }),
             DestinationKind::Special(path) => match &operand.name {
-                Some(name) if self.job.request.operands.len() > 1 => {
+                Some(name) if self.copy.request.operands.len() > 1 => {
                     self.answer_discarded(path, &Dir::absent_root(), name, entry)
                 }
                 _ => self.answer_special(path, entry),
             },
             DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             DestinationKind::Contents(_) | DestinationKind::Nothing => {
-                self.job.refuse_operand(OverwriteRefusal::IsDirectory)
+                self.copy.refuse_operand(OverwriteRefusal::IsDirectory)
             }
         };
         self.tree.lock_answer(answer, operand.name.as_ref())
@@ -160,7 +160,7 @@ impl EntryDecider {
     /// A file that changed while being read is offered again: received data of the old version is discarded.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(file) = item else { return EntryAnswer::Refused };
-        file.void(&self.job.reporter.tally.bytes_written);
+        file.void(&self.copy.reporter.tally.bytes_written);
         file.discard(&self.tree.temp_files);
         match file.named() {
             Some(named) => {
@@ -169,7 +169,7 @@ impl EntryDecider {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.job.fail_entry(file.display_path(&self.job.destination), FileError::ChangedWhileRead);
+                self.copy.fail_entry(file.display_path(&self.copy.destination), FileError::ChangedWhileRead);
                 EntryAnswer::Refused
             }
         }
@@ -178,13 +178,13 @@ impl EntryDecider {
     /// A device, FIFO or socket: opened for the first frame, written in place, never renamed over.
     fn answer_special(&self, path: &Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else {
-            return self.job.refuse_operand(OverwriteRefusal::IsSpecial);
+            return self.copy.refuse_operand(OverwriteRefusal::IsSpecial);
         };
         // Some cannot be reread, so a digest requires writing in order.
         match ReceivingFile::special(path, size, self.digests.wants_digests()) {
             Ok(file) => needed(file),
             Err(error) => {
-                self.job.fail_entry(self.job.destination.path(b""), describe(&error));
+                self.copy.fail_entry(self.copy.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -205,20 +205,20 @@ impl EntryDecider {
     /// An open descriptor that accepts bytes in order.
     fn answer_pipe(&self, sink: &Arc<InOrderSink>, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else {
-            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
+            return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
         };
         // Without a size, bytes are counted when they arrive.
         if size != UNKNOWN_SIZE
             && let Err(error) = self.tree.quota.reserve(size)
         {
-            self.job.fail_entry(self.job.destination.path(b""), error);
+            self.copy.fail_entry(self.copy.destination.path(b""), error);
             return EntryAnswer::Refused;
         }
         needed(ReceivingFile::pipe(Arc::clone(sink), size))
     }
 
     fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        self.try_answer(&position, entry).unwrap_or_else(|error| self.job.refuse(&position, error))
+        self.try_answer(&position, entry).unwrap_or_else(|error| self.copy.refuse(&position, error))
     }
 
     pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> EntryResult {
@@ -233,14 +233,14 @@ impl EntryDecider {
             NextStep::Answer(answer) => return Ok(answer),
         };
         let decision = self.clear(position, entry, &mut decided)?;
-        if self.job.is_dry() && entry.kind != EntryContent::Directory {
+        if self.copy.is_dry() && entry.kind != EntryContent::Directory {
             return self.answer_dry(position, entry, &decided);
         }
         match &entry.kind {
             EntryContent::Directory => {
                 let answer = self.tree.directory(position, entry, decision)?;
                 if matches!(answer, EntryAnswer::Needed(_)) {
-                    self.job.report_decision(position, entry, &decided);
+                    self.copy.report_decision(position, entry, &decided);
                 }
                 Ok(answer)
             }
@@ -250,7 +250,7 @@ impl EntryDecider {
             EntryContent::Node(node) => {
                 let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
                 if matches!(answer, EntryAnswer::Settled) {
-                    self.job.report_decision(position, entry, &decided);
+                    self.copy.report_decision(position, entry, &decided);
                 }
                 Ok(answer)
             }
@@ -268,7 +268,7 @@ impl EntryDecider {
         }
         match &entry.kind {
             EntryContent::Symlink { points_to }
-                if self.job.links_inside && self.leads_out(&position.dir, points_to)? =>
+                if self.copy.links_inside && self.leads_out(&position.dir, points_to)? =>
             {
                 Err(FileError::LeadsOut)
             }
@@ -285,7 +285,7 @@ impl EntryDecider {
         there: &ExistingStat,
     ) -> Result<NextStep, FileError> {
         let (dir, name) = (&position.dir, &position.name);
-        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
+        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.copy.overwrite_rules()) {
             OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
             OverwriteDecision::Compare => OverwriteDecision::Replace,
             OverwriteDecision::Keep | OverwriteDecision::Omit
@@ -298,7 +298,7 @@ impl EntryDecider {
         let (decision, reasons) = self.decide_about_existing(position, entry, there, decision);
         let makes =
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
-        if makes && !self.job.is_dry() {
+        if makes && !self.copy.is_dry() {
             let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
             self.tree.quota.take_names(1)?;
             self.tree.quota.reserve(link_bytes as u64)?;
@@ -317,7 +317,7 @@ impl EntryDecider {
             // Entries in it, and hard links to it, are absent too.
             OverwriteDecision::Pass => return Ok(NextStep::Answer(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
-                self.job.report_linked(|| self.job.relative(position), size_of(&entry.kind).unwrap_or(0));
+                self.copy.report_linked(|| self.copy.relative(position), size_of(&entry.kind).unwrap_or(0));
                 return Ok(NextStep::Answer(EntryAnswer::Settled));
             }
             _ => {}
@@ -344,20 +344,20 @@ impl EntryDecider {
             return (decision, there.reasons(entry));
         }
         let Some(mut stat) = there.stat else { return (decision, ChangeReasons::default()) };
-        let follows = self.job.request.write.overwrite == OverwritePolicy::Follow;
+        let follows = self.copy.request.write.overwrite == OverwritePolicy::Follow;
         match self.links.other_name_of(entry, &stat) {
             GuardedName::Stays(_) if follows => {
                 self.links.count_replaced_name(&stat, OverwriteDecision::Replace);
                 return (OverwriteDecision::Replace, ChangeReasons::LINK);
             }
-            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.job.is_dry() => stat.meta = meta,
+            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.copy.is_dry() => stat.meta = meta,
             _ => {}
         }
-        let may_have_rights = self.job.request.metadata.owner_and_mode || has_capability(entry);
+        let may_have_rights = self.copy.request.metadata.owner_and_mode || has_capability(entry);
         let is_file = matches!(entry.kind, EntryContent::File { .. });
         let is_judged =
-            is_file && may_have_rights && (follows || self.job.request.write.overwrite == OverwritePolicy::Replace);
-        if !follows && !is_judged && !self.job.request.sync.tells_items {
+            is_file && may_have_rights && (follows || self.copy.request.write.overwrite == OverwritePolicy::Replace);
+        if !follows && !is_judged && !self.copy.request.sync.tells_items {
             return (decision, ChangeReasons::default());
         }
         let (dir, name) = (&position.dir, &position.name);
@@ -395,7 +395,7 @@ impl EntryDecider {
             }
             (OverwriteDecision::Replace, EntryContent::Directory) => {
                 let removal = self.removals.may_clear(dir, name, &entry.place)?;
-                if !self.job.is_dry() && self.removals.exchange_for_directory(position, &entry.meta)? {
+                if !self.copy.is_dry() && self.removals.exchange_for_directory(position, &entry.meta)? {
                     return Ok(OverwriteDecision::Replace);
                 }
                 self.removals.clear_for_replacement(dir, name, &removal)?;
@@ -427,7 +427,7 @@ impl EntryDecider {
         match entry.kind {
             EntryContent::File { size } => self.file_stays(position, size)?,
             EntryContent::HardLink { .. } => {}
-            _ => add(&self.job.reporter.tally.symlinks, 1),
+            _ => add(&self.copy.reporter.tally.symlinks, 1),
         }
         Ok(EntryAnswer::Settled)
     }
@@ -438,10 +438,10 @@ impl EntryDecider {
             .digests
             .checksum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
         {
-            None if self.job.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
+            None if self.copy.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
             digest => digest,
         };
-        self.job.reporter.file_existed(path, size, digest);
+        self.copy.reporter.file_existed(path, size, digest);
         Ok(())
     }
 }

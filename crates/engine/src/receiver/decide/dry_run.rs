@@ -17,7 +17,7 @@ impl EntryDecider {
         if decided.decision == OverwriteDecision::ReplaceTree {
             self.removals.clear_for_replacement(&position.dir, &position.name, &decided.removal)?;
         }
-        self.job.report_decision(position, entry, decided);
+        self.copy.report_decision(position, entry, decided);
         let stays = decided.decision == OverwriteDecision::Keep;
         // A file that is updated in place keeps its other names.
         let stays_itself = stays
@@ -27,7 +27,7 @@ impl EntryDecider {
             };
         self.dry_new.store(!stays_itself, Ordering::Relaxed);
         if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
-            self.job.reporter.file_existed(|| self.job.relative(position), *size, None);
+            self.copy.reporter.file_existed(|| self.copy.relative(position), *size, None);
         }
         Ok(EntryAnswer::Settled)
     }

@@ -27,7 +27,7 @@ use crate::receiver::place::temp_names::make_temporary;
 impl EntryDecider {
     /// Counts an Offer's files with hard links, and their further names. Must precede the answers.
     pub(crate) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
-        if !self.job.request.metadata.preserve.hard_links {
+        if !self.copy.request.metadata.preserve.hard_links {
             return Ok(());
         }
         self.session.read(|machine| lock(&self.links.hard_links.0).count(first, entries, machine))
@@ -47,7 +47,7 @@ impl EntryDecider {
         if offered.further_names().is_none() {
             return;
         }
-        let dir = match self.job.compares() {
+        let dir = match self.copy.compares() {
             true => self.comparer.compared_place(&offered.place).map(|(dir, _)| dir),
             false => self.place_of_child(&offered.place).map(|(dir, ..)| dir),
         };
@@ -55,7 +55,7 @@ impl EntryDecider {
         if let Some(dir) = dir {
             table.keep_parent(entry, dir);
         }
-        if self.job.compares() {
+        if self.copy.compares() {
             // In a dry run, nothing is created, so nothing waits.
             table.settled(entry, LinkOutcome::There);
         }
@@ -115,14 +115,14 @@ impl EntryDecider {
     /// no directory is removed.
     fn plan_replacement(&self, other: &OtherLinkName) -> Option<Result<TreeReplacement, FileError>> {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return None };
-        let is_limited = self.job.request.sync.delete_max.is_some();
+        let is_limited = self.copy.request.sync.delete_max.is_some();
         if other.fresh || !is_limited || !lock(&self.links.hard_links.0).is_linkable(to) {
             return None;
         }
         // A failed stat is reported when the link is created.
         let there = self.tree.existing_stat(&other.dir, &other.name, &other.offered).ok()?.existing;
         let (kind, modified) = (&other.offered.kind, other.offered.meta.modified);
-        let is_replaced = decide(kind, modified, &there, self.job.overwrite_rules()) == OverwriteDecision::ReplaceTree;
+        let is_replaced = decide(kind, modified, &there, self.copy.overwrite_rules()) == OverwriteDecision::ReplaceTree;
         is_replaced.then(|| {
             self.metadata.widen(&other.dir)?;
             self.replacement(other)
@@ -149,7 +149,7 @@ impl EntryDecider {
 
     /// Whether the existing entry of a name stays, whatever its type.
     pub(crate) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
-        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules());
+        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.copy.overwrite_rules());
         matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
@@ -193,14 +193,14 @@ impl EntryDecider {
             NextStep::Transfer(decided) => decided,
             // An existing entry that stays, or a link into an earlier copy, is not verified against the source.
             NextStep::Answer(answer) => {
-                return Ok(matches!(answer, EntryAnswer::Settled) && !self.job.request.sync.source_removes);
+                return Ok(matches!(answer, EntryAnswer::Settled) && !self.copy.request.sync.source_removes);
             }
         };
-        if self.job.is_dry() {
+        if self.copy.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
                 self.removals.clear_for_replacement(&other.dir, &other.name, &self.replacement(other)?)?;
             }
-            self.job.report_decision(&position, &other.offered, &decided);
+            self.copy.report_decision(&position, &other.offered, &decided);
             return Ok(true);
         }
         let into = other.dir.fd()?;
@@ -219,10 +219,10 @@ impl EntryDecider {
             OverwriteDecision::Create => hold()?.link(&into, &other.name)?,
             _ => {}
         }
-        self.job.report_decision(&position, &other.offered, &decided);
-        if self.job.reporter.is_audited() && decided.change.is_some() {
-            let path = self.job.destination.path(&self.job.relative(&position));
-            self.job.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
+        self.copy.report_decision(&position, &other.offered, &decided);
+        if self.copy.reporter.is_audited() && decided.change.is_some() {
+            let path = self.copy.destination.path(&self.copy.relative(&position));
+            self.copy.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
         }
         Ok(true)
     }
@@ -241,7 +241,7 @@ impl EntryDecider {
     pub(crate) fn may_be_named_in(&self, file: &HeldFile, into: &OwnedFd, offered: &Entry) -> io::Result<bool> {
         let owner = file.stat().meta.uid;
         Ok(owner == rustix::process::geteuid().as_raw()
-            || self.job.request.metadata.owner_and_mode && owner == offered.meta.uid
+            || self.copy.request.metadata.owner_and_mode && owner == offered.meta.uid
             || owner == FileStat::at_fd(into)?.meta.uid)
     }
 

@@ -11,7 +11,7 @@ use crate::receiver::place::entry_position::EntryPosition;
 impl EntryDecider {
     /// Answers an entry that is known to be equal and needs no change.
     pub(crate) fn known_to_be_same(&self, position: &EntryPosition, is_file: bool) -> EntryResult {
-        if !self.job.request.sync.source_removes {
+        if !self.copy.request.sync.source_removes {
             return Ok(EntryAnswer::Settled);
         }
         if self.commit_queue.is_wanted() {

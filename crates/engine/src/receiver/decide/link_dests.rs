@@ -100,7 +100,7 @@ impl EntryDecider {
         let above = position.dir.path_bytes();
         for copy in &self.link_dests.copies {
             let Some((dir, found)) = self.has_it(copy, &above, &position.name, entry)? else { continue };
-            if self.job.is_dry() {
+            if self.copy.is_dry() {
                 return Ok(true);
             }
             match self.link(&dir, found, position, entry) {
@@ -132,7 +132,7 @@ impl EntryDecider {
         let Some(stat) = there.stat.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(None);
         };
-        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
+        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.copy.overwrite_rules()) {
             OverwriteDecision::Keep => true,
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
@@ -158,7 +158,7 @@ impl EntryDecider {
                 _ => describe(error),
             };
             let why = why.lines().next().unwrap_or_default();
-            self.job.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
+            self.copy.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
         }
     }
 }

@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use haul_proto::session::step::EntryAnswer;
 
 use crate::receiver::compare::EntryComparer;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::decide::rename_detection::RenameDetector;
 use crate::receiver::decide::wrong_digests::WrongDigests;
@@ -27,7 +28,6 @@ use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::entry_position::EntryDecision;
@@ -48,7 +48,7 @@ pub(crate) enum NextStep {
 
 /// Decides for each offered entry whether to transfer, update, link, rename or keep it.
 pub struct EntryDecider {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) links: Arc<LinkTracker>,
@@ -77,7 +77,7 @@ impl EntryDecider {
         link_dests: LinkDests,
     ) -> Self {
         Self {
-            job: Arc::clone(&comparer.job),
+            copy: Arc::clone(&comparer.copy),
             metadata: Arc::clone(&comparer.metadata),
             session: Arc::clone(&comparer.session),
             links: Arc::clone(&comparer.links),

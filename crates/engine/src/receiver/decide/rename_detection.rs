@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::io;
 use std::sync::OnceLock;
 
-use haul_base::job::spec::Symlinks;
+use haul_base::copy::spec::Symlinks;
 use haul_base::sys::describe::describe;
 use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::blocks::BLOCK;
@@ -56,8 +56,8 @@ struct RenameCandidate {
 impl EntryDecider {
     /// A candidate for a wanted file of `size` bytes under another name, at the destination or in an earlier copy.
     pub(crate) fn find_moved(&self, path: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
-        let is_wanted = self.job.request.sync.detect_renames || self.may_have_other_names(entry);
-        if !is_wanted || self.job.is_within_process() || size <= BLOCK as u64 {
+        let is_wanted = self.copy.request.sync.detect_renames || self.may_have_other_names(entry);
+        if !is_wanted || self.copy.is_within_process() || size <= BLOCK as u64 {
             return None;
         }
         let modified = entry.meta.modified;
@@ -75,22 +75,22 @@ impl EntryDecider {
 
     /// Whether the first name of a file is new in a sync, so that its other names may exist here.
     fn may_have_other_names(&self, entry: &Entry) -> bool {
-        let is_sync = self.job.request.sync.into && self.job.request.metadata.preserve.hard_links;
-        is_sync && self.job.request.delta != DeltaOptions::default() && entry.further_names().is_some()
+        let is_sync = self.copy.request.sync.into && self.copy.request.metadata.preserve.hard_links;
+        is_sync && self.copy.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 
     /// Indexes the destination and the earlier copies.
     fn index_sizes(&self) -> SizeIndex {
         let index =
-            index(self.job.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
+            index(self.copy.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
                 let why = describe(&error);
                 let text = format!("moved files were not searched for at the target: {why}");
-                self.job.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
+                self.copy.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
                 SizeIndex::default()
             });
         if index.is_full {
             let text = format!("moved files were searched for only among {FILES_MAX} files of the target");
-            self.job.reporter.send(&WorkerMessage::Warning { text });
+            self.copy.reporter.send(&WorkerMessage::Warning { text });
         }
         index
     }

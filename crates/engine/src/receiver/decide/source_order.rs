@@ -25,12 +25,12 @@ impl EntryDecider {
             MergeDecision::First => as_it_is,
             MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
             MergeDecision::Taken => {
-                self.job.reporter.left_out(self.job.destination.path(&path), TAKEN);
+                self.copy.reporter.left_out(self.copy.destination.path(&path), TAKEN);
                 None
             }
             MergeDecision::TooMany => {
                 if !self.tree.merged_sources.is_reported.swap(true, Ordering::Relaxed) {
-                    self.job.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
+                    self.copy.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
                 }
                 as_it_is
             }
@@ -41,8 +41,8 @@ impl EntryDecider {
     fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
         match (self.session.read(|machine| machine.parent(&entry.place)), &entry.place) {
             (ParentDirectory::Operand(number), _) => {
-                let operand = self.job.request.operands.get(number as usize)?;
-                let below = self.job.request.below.get(number as usize).map_or(&[][..], Vec::as_slice);
+                let operand = self.copy.request.operands.get(number as usize)?;
+                let below = self.copy.request.below.get(number as usize).map_or(&[][..], Vec::as_slice);
                 let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
                 Some(names.join(&b'/'))
             }

@@ -64,9 +64,9 @@ impl EntryDecider {
         Ok(EntryAnswer::Settled)
     }
 
-    /// Whether the job requests such a special file.
+    /// Whether the copy requests such a special file.
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
-        let preserve = self.job.request.metadata.preserve;
+        let preserve = self.copy.request.metadata.preserve;
         if is_device(node) { preserve.devices } else { preserve.specials }
     }
 }

@@ -38,7 +38,7 @@ impl EntryDecider {
     ) -> EntryResult {
         let meta = entry.meta;
         let path = target_path_at(position, decided);
-        if let Some(use_of_ranges) = self.job.request.range {
+        if let Some(use_of_ranges) = self.copy.request.range {
             match use_of_ranges {
                 TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided, there),
                 TargetRange::Finish(len) if decided.decision == OverwriteDecision::Keep => {
@@ -76,7 +76,7 @@ impl EntryDecider {
             self.check_space(&path, size, data_bytes, has_base)?;
             return Ok(answer(item(ReceivingFile::new(named, size))));
         };
-        let frame = self.job.request.settings.frame;
+        let frame = self.copy.request.settings.frame;
         let header =
             JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame, range: None };
         match self.tree.find_part(&path, &leaf, &header)? {
@@ -109,8 +109,8 @@ impl EntryDecider {
             // The file exists, but is not known to equal the source's.
             return Ok(EntryAnswer::Settled);
         }
-        self.job.report_decision(position, entry, decided);
-        let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
+        self.copy.report_decision(position, entry, decided);
+        let is_same = self.copy.request.sync.equal == EqualityTest::Digest || size == 0;
         if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) }
     }
 
@@ -134,7 +134,7 @@ impl EntryDecider {
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<bool, FileError> {
         let (dir, name) = (&position.dir, &position.name);
         let meta = &self.metadata.settable(dir, name, &entry.meta, there);
-        let preserve = self.job.request.metadata.owner_and_mode;
+        let preserve = self.copy.request.metadata.owner_and_mode;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // A file equal by size or digest alone gets the source's time too.
@@ -145,7 +145,7 @@ impl EntryDecider {
         let (file, stat) = self.metadata.open_to_set(dir, name)?;
         let wanted = attributes(entry).filter(|_| has_capability(entry));
         let has_other_attributes = wanted.is_some_and(|wanted| {
-            let found = read(&file, self.job.request.metadata.preserve).unwrap_or_default();
+            let found = read(&file, self.copy.request.metadata.preserve).unwrap_or_default();
             wanted.iter().any(|attribute| !found.contains(attribute))
         });
         self.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
@@ -165,13 +165,13 @@ impl EntryDecider {
         has_base: bool,
     ) -> Result<(), FileError> {
         if !path.replaces && !has_base {
-            self.job.check_full_disk(&path.dir, size)?;
+            self.copy.check_full_disk(&path.dir, size)?;
         }
-        if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.write.check_space {
+        if size <= self.copy.request.settings.frame.pack_file_max() || !self.copy.request.write.check_space {
             return Ok(());
         }
         let Ok(space) = rustix::fs::fstatvfs(&*path.dir.fd()?) else { return Ok(()) };
-        if has_base && !self.job.policy.is_forced() && path.dir.fd().is_ok_and(|fd| clones_blocks(magic_of(&*fd))) {
+        if has_base && !self.copy.policy.is_forced() && path.dir.fd().is_ok_and(|fd| clones_blocks(magic_of(&*fd))) {
             return Ok(());
         }
         let free = space.f_bavail.saturating_mul(space.f_frsize);

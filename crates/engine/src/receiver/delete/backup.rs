@@ -23,10 +23,10 @@ use crate::fs::meta::apply_with;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::counter::add;
 use crate::receiver::delete::Removals;
+use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::{Destination, RefusedRequest, missing_at};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::is_root;
-use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_names::make_temporary;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -48,7 +48,7 @@ pub struct BackupDirectory {
     /// Directories of the destination, and their counterparts here.
     known: Mutex<HashMap<FileIdentity, Dir>>,
     /// Quota for the directories created here.
-    quota: Arc<JobQuota>,
+    quota: Arc<CopyQuota>,
 }
 
 impl BackupDirectory {
@@ -56,7 +56,7 @@ impl BackupDirectory {
     pub fn prepare(
         request: &TargetRequest,
         destination: &Destination,
-        quota: &Arc<JobQuota>,
+        quota: &Arc<CopyQuota>,
     ) -> Result<Option<Self>, RefusedRequest> {
         let Some(into) = destination.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
         let path = destination.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
@@ -165,9 +165,9 @@ impl BackupDirectory {
 impl Removals {
     /// Links an entry into the backup before its replacement. Without a backup directory, does nothing.
     pub(crate) fn back_up(&self, dir: &Dir, name: &Name) -> io::Result<()> {
-        let Some(backup) = self.backup.as_ref().filter(|_| !self.job.is_dry()) else { return Ok(()) };
+        let Some(backup) = self.backup.as_ref().filter(|_| !self.copy.is_dry()) else { return Ok(()) };
         if backup.keep(dir, name)? {
-            add(&self.job.reporter.sync.backed_up, 1);
+            add(&self.copy.reporter.sync.backed_up, 1);
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Removals {
             };
         };
         let is_there = backup.move_here(dir, name)?;
-        add(&self.job.reporter.sync.backed_up, u64::from(is_there));
+        add(&self.copy.reporter.sync.backed_up, u64::from(is_there));
         Ok(is_there)
     }
 }
@@ -217,7 +217,7 @@ fn refused(path: &Path, text: &str) -> RefusedRequest {
     RefusedRequest { usage: true, text: text.replacen(" :", ":", 1) }
 }
 
-fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &JobQuota) -> io::Result<Dir> {
+fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &CopyQuota) -> io::Result<Dir> {
     let is_new = match mkdirat(&*above.fd()?, name.as_bytes(), Mode::RWXU) {
         Ok(()) => {
             quota.take_names(1)?;

@@ -48,7 +48,7 @@ impl Removals {
     /// system does not support it, or if the directory must be remembered before it is named.
     pub(crate) fn exchange_for_directory(&self, position: &EntryPosition, meta: &EntryMetadata) -> io::Result<bool> {
         let (dir, name) = (&position.dir, &position.name);
-        if position.renamed && self.job.destination.memory.is_some() {
+        if position.renamed && self.copy.destination.memory.is_some() {
             return Ok(false);
         }
         self.back_up(dir, name)?;

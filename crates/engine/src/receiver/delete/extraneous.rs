@@ -1,4 +1,4 @@
-//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the job. They are
+//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the copy. They are
 //! kept if an entry failed.
 
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ const TOO_MANY: &str = "too many extraneous entries to remember: nothing was del
 const EMPTY_SOURCE: &str =
     "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
 
-/// Removals at the end of the job.
+/// Removals at the end of the copy.
 #[derive(Default)]
 pub struct DeferredRemovals {
     directories: Vec<DeferredRemoval>,
@@ -92,7 +92,7 @@ impl Removals {
         scope: Option<&Arc<FilterScope>>,
         is_listed: bool,
     ) {
-        let is_listed = is_listed || self.job.request.sync.delete_despite_errors;
+        let is_listed = is_listed || self.copy.request.sync.delete_despite_errors;
         let state = self.removing();
         let is_decided = names.reserved().is_some();
         let is_over = state.is_hindered || state.is_over && !is_decided || state.laters.is_too_much;
@@ -100,19 +100,19 @@ impl Removals {
         if self.extraneous.is_stopped() || is_over || !is_listed {
             return names.clear();
         }
-        let scope = scope.filter(|_| !self.job.request.sync.delete_filtered);
+        let scope = scope.filter(|_| !self.copy.request.sync.delete_filtered);
         let extras = self.extras(dir, names, scope);
         let is_source_empty = names.is_empty_argument();
         names.clear();
         match extras {
             Ok(extras) if extras.is_empty() => {}
-            Ok(_) if is_source_empty => self.job.fail(self.job.destination.path(&dir.path_bytes()), EMPTY_SOURCE),
+            Ok(_) if is_source_empty => self.copy.fail(self.copy.destination.path(&dir.path_bytes()), EMPTY_SOURCE),
             Ok(extras) if self.keeps_after_failure() => {
                 let mut counting = TreeClearing::counting(self);
                 let _ = extras.iter().try_for_each(|(name, kind)| counting.clear(dir, name, *kind, scope).map(|_| ()));
                 self.removing().kept += counting.entries;
             }
-            Ok(extras) if self.job.request.sync.delete == DeleteMode::During => {
+            Ok(extras) if self.copy.request.sync.delete == DeleteMode::During => {
                 // Leftovers of a killed run were not counted.
                 let (left_over, extras): (Vec<_>, Vec<_>) =
                     extras.into_iter().partition(|(name, _)| name.is_reserved());
@@ -126,17 +126,17 @@ impl Removals {
             Ok(extras) => {
                 let scope = scope.filter(|_| extras.iter().any(|(_, kind)| kind.is_dir())).cloned();
                 if !self.removing().laters.remember(DeferredRemoval { item: Arc::clone(item), extras, scope }) {
-                    self.job.fail(self.job.destination.path(b""), TOO_MANY);
+                    self.copy.fail(self.copy.destination.path(b""), TOO_MANY);
                 }
             }
-            Err(error) => self.job.fail(self.job.destination.path(&dir.path_bytes()), error),
+            Err(error) => self.copy.fail(self.copy.destination.path(&dir.path_bytes()), error),
         }
     }
 
     /// Called when the source has listed a directory. With a limit, decides now how many extraneous entries are
     /// removed, in the source's order of directories, whatever the order of arrival. A dry run thus decides alike.
     pub(crate) fn reserve_removals(&self, entry: EntryId, is_incomplete: bool) {
-        let sync = &self.job.request.sync;
+        let sync = &self.copy.request.sync;
         let is_wanted = sync.delete == DeleteMode::During && sync.delete_max.is_some();
         if !is_wanted || self.removing().is_hindered || is_incomplete && !sync.delete_despite_errors {
             return;
@@ -196,13 +196,13 @@ impl Removals {
             return;
         }
         later.sort_by_cached_key(|later| later.dir().map(Dir::path_bytes));
-        if self.job.request.sync.delete_max.is_some() {
+        if self.copy.request.sync.delete_max.is_some() {
             let mut counting = TreeClearing::counting(self);
             if later.iter().try_for_each(|later| later.clear(&mut counting)).is_err() {
                 return;
             }
             if let Some(text) = self.too_many_with(counting.entries) {
-                return self.job.fail(self.job.destination.path(b""), text);
+                return self.copy.fail(self.copy.destination.path(b""), text);
             }
         }
         let mut clearing = TreeClearing::new(self);
@@ -210,7 +210,7 @@ impl Removals {
             let was = later.dir().and_then(|dir| FileStat::at_fd(&*dir.fd().ok()?).ok());
             let cleared = later.clear(&mut clearing);
             later.dir().into_iter().filter(|_| self.removes_only()).for_each(|dir| self.metadata.restore_mode(dir));
-            if !self.job.is_dry() {
+            if !self.copy.is_dry() {
                 self.restore(later, was);
             }
             if cleared.is_err() {
@@ -227,7 +227,7 @@ impl Removals {
         if kept > 0 && !is_stopped {
             let text =
                 format!("entries failed (--ignore-errors deletes all the same); extraneous entries kept: {kept}");
-            self.job.reporter.send(&WorkerMessage::Warning { text });
+            self.copy.reporter.send(&WorkerMessage::Warning { text });
         }
     }
 
@@ -246,7 +246,7 @@ impl Removals {
             (true, None) => Ok(()),
         };
         if let Err(error) = restored {
-            self.job.fail(self.job.destination.path(&dir.path_bytes()), describe(&error));
+            self.copy.fail(self.copy.destination.path(&dir.path_bytes()), describe(&error));
         }
     }
 }

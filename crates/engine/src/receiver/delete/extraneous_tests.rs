@@ -234,7 +234,7 @@ fn moves_into_backups(delete: DeleteMode) {
     assert_eq!(tree(&old), ["d", "d/y", "d/z", "d/z/1", "d/z/2", "d/z/2/3", "d/z/link", "w", "w/5", "x"]);
     fs::remove_dir_all(old).unwrap();
     assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b", "earlier", "earlier/1", "w"], "{delete:?}");
-    assert_eq!(site.target.job.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
+    assert_eq!(site.target.copy.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
     assert_eq!((site.removed(), site.failures().len()), (9, 0));
 }
 
@@ -282,7 +282,7 @@ fn no_entry_of_another_file_system_is_removed() {
     request.operands = vec![TargetOperand { name: None, directory: true, device: 0, inode: 0 }];
     let site = Site::of(&[], |old, _| *old = request);
     let mut clearing = TreeClearing::new(&site.target.removals);
-    assert!(site.target.job.is_dry());
+    assert!(site.target.copy.is_dry());
     assert!(!clearing.clear(&site.dir(), &name("proc"), FileType::Directory, None).unwrap());
     assert!(clearing.entries == 0 && site.failures()[0].contains("mount point"));
 }

@@ -17,7 +17,7 @@ use haul_proto::path::Name;
 
 use crate::fs::rules_of;
 
-/// The filters of a job, and the open directories.
+/// The filters of a copy, and the open directories.
 pub struct TargetFilter(Option<FilterJudge>);
 
 struct FilterJudge {

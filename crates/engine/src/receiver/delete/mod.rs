@@ -9,17 +9,17 @@ pub mod remove_tree;
 
 use std::sync::Arc;
 
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delete::backup::BackupDirectory;
 use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::source_names::NameBudget;
 
 /// Removes extraneous entries, makes way for replacements, and backs up both.
 pub struct Removals {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     /// The source's filters.
@@ -40,10 +40,10 @@ impl Removals {
         extraneous: ExtraneousRemoval,
     ) -> Self {
         Self {
-            job: Arc::clone(&metadata.job),
+            copy: Arc::clone(&metadata.copy),
             metadata: Arc::clone(metadata),
             session: Arc::clone(session),
-            filter: TargetFilter::new(&metadata.job.request.filters),
+            filter: TargetFilter::new(&metadata.copy.request.filters),
             backup,
             extraneous,
             name_budget: NameBudget::default(),

@@ -1,4 +1,4 @@
-//! Removal of extraneous entries on request, in each directory after its last entry, or after the whole job
+//! Removal of extraneous entries on request, in each directory after its last entry, or after the whole copy
 //! ([`crate::receiver::delete::extraneous`]). Also removal of entries that the source's replace.
 //!
 //! Never removed: haul's partial files, excluded entries, the backup directory, earlier copies, the sources themselves,
@@ -61,7 +61,7 @@ pub(crate) struct RemovalState {
     pub is_hindered: bool,
     /// Extraneous entries kept because another entry had failed before.
     pub kept: u64,
-    /// Removals at the end of the job.
+    /// Removals at the end of the copy.
     pub laters: DeferredRemovals,
 }
 
@@ -120,15 +120,16 @@ impl ExtraneousRemoval {
 }
 
 impl Removals {
-    /// Whether the job only removes, without copying.
+    /// Whether the copy only removes, without copying.
     pub(crate) fn removes_only(&self) -> bool {
-        self.job.request.sync.delete == DeleteMode::Only
+        self.copy.request.sync.delete == DeleteMode::Only
     }
 
     /// Storage for the source's names in a directory whose extraneous entries will be removed; `above` is the answer
     /// for its parent.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
-        let is_swept = above && self.job.request.sync.deletes() && self.extraneous.kept_entry(dir.identity()).is_none();
+        let is_swept =
+            above && self.copy.request.sync.deletes() && self.extraneous.kept_entry(dir.identity()).is_none();
         is_swept.then(|| SourceNames::new(&self.name_budget))
     }
 
@@ -136,13 +137,13 @@ impl Removals {
     /// nothing.
     pub(crate) fn names_for_argument(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let names = self.names_for(dir, above)?;
-        Some(if self.job.request.sync.delete_max.is_none() { names.of_argument() } else { names })
+        Some(if self.copy.request.sync.delete_max.is_none() { names.of_argument() } else { names })
     }
 
     /// Whether a directory of the target belongs to a single source, so that names absent from that source are
     /// extraneous.
     pub(crate) fn is_source_directory(&self, name: Option<&Name>) -> bool {
-        let request = &self.job.request;
+        let request = &self.copy.request;
         let is_named_once = || name.is_some_and(|name| !self.extraneous.shared_names.contains(name));
         let is_placed = request.listed == ListedKinds::No && request.below.is_empty();
         is_placed && (request.operands.len() == 1 || is_named_once())
@@ -150,7 +151,7 @@ impl Removals {
 
     /// Records excluded source names of a directory.
     pub(crate) fn note_excluded(&self, directory: &ReceiverEntry, left_out: &[Name]) {
-        if !self.job.request.sync.delete_filtered {
+        if !self.copy.request.sync.delete_filtered {
             self.keep_names(directory, left_out);
         }
     }
@@ -164,16 +165,16 @@ impl Removals {
 
     /// Blocks removal because a source could not be listed completely. Reports this once.
     pub(crate) fn block_removal(&self) {
-        let sync = &self.job.request.sync;
+        let sync = &self.copy.request.sync;
         if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
-            self.job.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
+            self.copy.reporter.send(&WorkerMessage::Warning { text: HINDERED.into() });
         }
     }
 
     /// Whether extraneous entries are kept because another entry failed: an extraneous entry may be the last copy,
     /// under an earlier name.
     pub(crate) fn keeps_after_failure(&self) -> bool {
-        !self.job.request.sync.delete_despite_errors && self.job.has_failed_entries.load(Ordering::Relaxed)
+        !self.copy.request.sync.delete_despite_errors && self.copy.has_failed_entries.load(Ordering::Relaxed)
     }
 
     pub(crate) fn removing(&self) -> MutexGuard<'_, RemovalState> {
@@ -199,13 +200,13 @@ impl Removals {
         removal: TreeReplacement,
     ) -> Result<TreeReplacement, FileError> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(removal) };
-        if kind == FileType::Directory && !self.job.request.sync.replaces_trees {
+        if kind == FileType::Directory && !self.copy.request.sync.replaces_trees {
             return match sorted_names(&self.metadata.enter(dir, name)?)?.is_empty() {
                 true => Ok(removal),
                 false => Err(FileError::Refused(OverwriteRefusal::IsDirectory)),
             };
         }
-        let protects = kind == FileType::Directory && !self.job.request.sync.delete_filtered;
+        let protects = kind == FileType::Directory && !self.copy.request.sync.delete_filtered;
         let scope = removal.scope.as_ref().filter(|_| protects);
         if self.filter.leaves_out(scope.and_then(|own| own.above()), name, true) {
             return Err(FileError::ProtectedTree);
@@ -243,20 +244,20 @@ impl Removals {
 
     /// A walk that removes a directory's contents, by an earlier decision.
     pub(crate) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
-        let reserved = self.job.request.sync.delete_max.map(|_| removal.reserved);
+        let reserved = self.copy.request.sync.delete_max.map(|_| removal.reserved);
         TreeClearing::new(self).below().within(reserved)
     }
 
     /// The filter scope that protects entries of such a directory.
     pub(crate) fn protecting(&self, removal: &TreeReplacement) -> Option<Arc<FilterScope>> {
-        removal.scope.clone().filter(|_| !self.job.request.sync.delete_filtered)
+        removal.scope.clone().filter(|_| !self.copy.request.sync.delete_filtered)
     }
 
     /// Counts entries as removed. If that exceeds the limit, returns the limit as an error.
     fn reserve(&self, entries: u64) -> Result<(), u64> {
         let mut state = self.removing();
         let removed = state.removed.saturating_add(entries);
-        match self.job.request.sync.delete_max.filter(|most| removed > *most) {
+        match self.copy.request.sync.delete_max.filter(|most| removed > *most) {
             Some(most) => Err(most),
             None => {
                 state.removed = removed;
@@ -268,31 +269,31 @@ impl Removals {
     /// Reserves removals for up to this many entries. Returns the number reserved; a shortage is reported once.
     pub(crate) fn reserve_some(&self, entries: u64) -> u64 {
         let mut state = self.removing();
-        let Some(most) = self.job.request.sync.delete_max else { return entries };
+        let Some(most) = self.copy.request.sync.delete_max else { return entries };
         let reserved = entries.min(most.saturating_sub(state.removed));
         state.removed += reserved;
         let is_news = reserved < entries && !std::mem::replace(&mut state.is_over, true);
         drop(state);
         if is_news {
-            self.job.fail(self.job.destination.path(b""), over_most(most));
+            self.copy.fail(self.copy.destination.path(b""), over_most(most));
         }
         reserved
     }
 
-    /// Whether this job excludes a type of entry: FIFOs, sockets and devices.
+    /// Whether this copy excludes a type of entry: FIFOs, sockets and devices.
     pub(crate) fn leaves_out_kind(&self, kind: FileType) -> bool {
-        let kept = self.job.request.metadata.preserve;
+        let kept = self.copy.request.metadata.preserve;
         let is_carried = match kind {
             FileType::CharacterDevice | FileType::BlockDevice => kept.devices,
             FileType::Fifo | FileType::Socket => kept.specials,
             _ => true,
         };
-        !is_carried && !self.job.request.sync.delete_filtered
+        !is_carried && !self.copy.request.sync.delete_filtered
     }
 
     /// The error if these entries and those in replaced directories exceed the limit.
     pub(crate) fn too_many_with(&self, entries: u64) -> Option<String> {
-        let sync = &self.job.request.sync;
+        let sync = &self.copy.request.sync;
         let removed = self.removing().removed;
         let most = sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)?;
         let (replaced, rest) = match removed.saturating_sub(sync.removed_before) {
@@ -312,13 +313,13 @@ impl Removals {
     /// Reserves one removal. A shortage is reported once.
     pub(crate) fn take_from_max(&self) -> Result<(), RemovalLimit> {
         let mut state = self.removing();
-        let Some(most) = self.job.request.sync.delete_max.filter(|most| state.removed >= *most) else {
+        let Some(most) = self.copy.request.sync.delete_max.filter(|most| state.removed >= *most) else {
             state.removed += 1;
             return Ok(());
         };
         if !std::mem::replace(&mut state.is_over, true) {
             drop(state);
-            self.job.fail(self.job.destination.path(b""), over_most(most));
+            self.copy.fail(self.copy.destination.path(b""), over_most(most));
         }
         Err(RemovalLimit)
     }
@@ -328,7 +329,7 @@ impl Removals {
         let stat = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
         let is_source = stat.is_ok_and(|stat| self.extraneous.kept_entry(stat.identity) == Some(KeptEntry::Source));
         if is_source && reports {
-            self.job.fail(self.job.destination.path(&dir.path_of(name.as_bytes())), FileError::SourceInside);
+            self.copy.fail(self.copy.destination.path(&dir.path_of(name.as_bytes())), FileError::SourceInside);
         }
         is_source
     }
@@ -338,7 +339,7 @@ impl Removals {
     /// Records a name of the source.
     pub(crate) fn note_name(&self, entry: &Entry) {
         let EntryLocation::Child { name, .. } = &entry.place else { return };
-        if !self.job.request.sync.deletes() {
+        if !self.copy.request.sync.deletes() {
             return;
         }
         let parent = self.session.read(|machine| machine.parent(&entry.place));

@@ -57,15 +57,15 @@ impl Site {
     }
 
     pub fn dir(&self) -> Dir {
-        self.target.job.destination.dir().unwrap().clone()
+        self.target.copy.destination.dir().unwrap().clone()
     }
 
     pub fn removed(&self) -> u64 {
-        self.target.job.reporter.sync.removed.load(Ordering::Relaxed)
+        self.target.copy.reporter.sync.removed.load(Ordering::Relaxed)
     }
 
     pub fn tell(&self, message: &SourceMessage) {
-        self.target.handle_peer(&message.encode(self.target.job.request.settings.number)).unwrap();
+        self.target.handle_peer(&message.encode(self.target.copy.request.settings.number)).unwrap();
     }
 
     /// Offers an entry; returns the target's need.
@@ -99,7 +99,7 @@ impl Site {
         self.tell(&SourceMessage::DirectoryEnd { entry: EntryId(entry), listing: complete.into() });
     }
 
-    /// Ends the only source argument, and with it the job.
+    /// Ends the only source argument, and with it the copy.
     pub fn finish(&self) {
         self.end(0, true);
         self.tell(&SourceMessage::OffersEnd);
@@ -267,7 +267,7 @@ fn a_replaced_file_has_its_backup_name_before_it_is_gone() {
         (tree(&site.root()).len(), tree(&old)),
         (0, vec!["a".into(), "a/b".into(), "a/c".into(), "a/link".into()])
     );
-    assert_eq!(site.target.job.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
+    assert_eq!(site.target.copy.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
 }
 
 #[test]

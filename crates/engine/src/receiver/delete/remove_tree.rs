@@ -34,7 +34,7 @@ pub enum KeptEntry {
 /// Error for a mount point.
 const MOUNTED: &str = "extraneous mount point, so it is kept\nunmount it, or skip it with --exclude";
 
-/// End of removals: the limit is reached, or the job is over.
+/// End of removals: the limit is reached, or the copy is over.
 #[derive(Debug)]
 pub struct RemovalLimit;
 
@@ -51,7 +51,7 @@ pub struct TreeClearing<'t> {
     reserved: Option<u64>,
     /// The number of counted entries.
     pub entries: u64,
-    /// Some entries stay because filters or this job's types exclude them.
+    /// Some entries stay because filters or this copy's types exclude them.
     pub is_protected: bool,
 }
 
@@ -179,7 +179,7 @@ impl<'t> TreeClearing<'t> {
     fn enter(&self, dir: &Dir, mount: Option<u64>, name: &Name, scope: Option<Arc<FilterScope>>) -> EnteredDirectory {
         let stays = |text: &str| {
             if !self.only_counts {
-                self.removals.job.fail(self.removals.job.destination.path(&self.path(dir, name)), text);
+                self.removals.copy.fail(self.removals.copy.destination.path(&self.path(dir, name)), text);
             }
             EnteredDirectory::Stays
         };
@@ -245,7 +245,7 @@ impl<'t> TreeClearing<'t> {
             }
         }
         let widened = removals.metadata.widen(dir);
-        let removed = match removals.job.is_dry() {
+        let removed = match removals.copy.is_dry() {
             _ if widened.is_err() => widened.map(|()| true),
             true => Ok(true),
             false if kind == FileType::Directory => remove_directory(dir, name),
@@ -253,18 +253,20 @@ impl<'t> TreeClearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                removals.job.report_item(|| self.path(dir, name), (entry_kind(kind), None), ChangeKind::Removed);
+                removals.copy.report_item(|| self.path(dir, name), (entry_kind(kind), None), ChangeKind::Removed);
                 return Ok(true);
             }
-            Ok(true) if removals.job.reporter.is_audited() && !removals.job.is_dry() => {
-                removals.job.reporter.audit_change(
+            Ok(true) if removals.copy.reporter.is_audited() && !removals.copy.is_dry() => {
+                removals.copy.reporter.audit_change(
                     AuditAction::Removed,
                     entry_kind(kind),
-                    &removals.job.destination.path(&self.path(dir, name)),
+                    &removals.copy.destination.path(&self.path(dir, name)),
                 );
             }
             Ok(_) => {}
-            Err(ref error) => removals.job.fail(removals.job.destination.path(&self.path(dir, name)), describe(error)),
+            Err(ref error) => {
+                removals.copy.fail(removals.copy.destination.path(&self.path(dir, name)), describe(error))
+            }
         }
         if is_told && !matches!(removed, Ok(true)) {
             match &mut self.reserved {

@@ -70,9 +70,9 @@ impl DeltaStage {
     pub fn base_file_readers(&self) -> u16 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cores = u16::try_from(cores).unwrap_or(u16::MAX);
-        let is_asked_for = self.job.request.delta != Default::default() || self.job.request.sync.detect_renames;
-        let is_wanted = is_asked_for && !self.job.compares() && !self.job.is_dry();
-        if is_wanted { self.job.request.settings.streams.min(cores) } else { 0 }
+        let is_asked_for = self.copy.request.delta != Default::default() || self.copy.request.sync.detect_renames;
+        let is_wanted = is_asked_for && !self.copy.compares() && !self.copy.is_dry();
+        if is_wanted { self.copy.request.settings.streams.min(cores) } else { 0 }
     }
 
     /// Queues these frames of a file for signing.
@@ -95,7 +95,7 @@ impl DeltaStage {
     /// Reports hashes of the blocks at the offsets of some frames. A frame that is a hole in the base file is reported
     /// as missing: hashes of zeros cost more than resending a hole.
     fn hash_blocks(&self, part: &SignatureRange, base: &BaseSource, reader: &mut FrameReader) -> Result<(), FileError> {
-        let frame = self.job.request.settings.frame;
+        let frame = self.copy.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         // Nothing to sign beyond the end of the base file.
         let end = part.range.end.min(frame.frames(base.version.size)).max(part.range.start);
@@ -140,12 +140,12 @@ impl DeltaStage {
         opened: &Arc<OpenedFile>,
         frames: Range<u64>,
     ) -> Result<FrameHashes, FileError> {
-        let frame = self.job.request.settings.frame;
+        let frame = self.copy.request.settings.frame;
         let ReceiverEntry::File(file) = &*part.item else { return Ok(FrameHashes::default()) };
         let frame_bytes = u64::from(frame.get());
         let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(base.version.size));
         let plan = match base.in_place {
-            Some(_) => self.job.policy.reading_through_cache(opened, base.version.size, from, to - from),
+            Some(_) => self.copy.policy.reading_through_cache(opened, base.version.size, from, to - from),
             // Rebuilding frames rereads the file, preferably from the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
@@ -169,13 +169,13 @@ impl DeltaStage {
             values_of_all.push((index, values));
         }
         reader.end();
-        add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
+        add(&self.copy.reporter.tally.bytes_direct, reader.take_direct_bytes());
         Ok((marks, values_of_all))
     }
 
     /// Reports block hashes. Waits while the source has enough signatures to work on.
     fn report_block_hashes(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
-        self.job.reporter.delta.add_signatures(8 * marks.len());
+        self.copy.reporter.delta.add_signatures(8 * marks.len());
         self.session
             .apply_when(|machine| machine.may_mark(frames), |machine| machine.mark(entry, first, frames, marks));
     }
@@ -228,8 +228,8 @@ impl DeltaStage {
                 }
             },
         );
-        self.job.reporter.delta.add_signatures(format.signature_bytes() * all.len());
-        let frames = self.job.request.settings.frame.frames(file.size());
+        self.copy.reporter.delta.add_signatures(format.signature_bytes() * all.len());
+        let frames = self.copy.request.settings.frame.frames(file.size());
         self.report_missing_ranges(part.entry, &base.wanted(frames));
     }
 
@@ -240,7 +240,7 @@ impl DeltaStage {
             DeltaMethod::Blocks => self.report_missing_ranges(part.entry, &runs(part.range.clone())),
             // The signatures will never be complete, so only the first failed range reports.
             DeltaMethod::Rolling(_) if base.is_first_failure() => {
-                let frames = self.job.request.settings.frame.frames(file.size());
+                let frames = self.copy.request.settings.frame.frames(file.size());
                 self.report_missing_ranges(part.entry, &base.wanted(frames));
             }
             DeltaMethod::Rolling(_) => {}
@@ -266,7 +266,7 @@ pub struct FailedUpdate {
 }
 
 impl DeltaStage {
-    /// Signs base files, up to an update in place that fails. `None` when the job is over.
+    /// Signs base files, up to an update in place that fails. `None` when the copy is over.
     pub(crate) fn sign_up_to_failure(&self, reader: &mut FrameReader) -> Option<FailedUpdate> {
         while let Some(part) = self.signature_tasks.pop(true, next_range) {
             let Some(base) = base_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))

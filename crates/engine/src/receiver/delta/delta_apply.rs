@@ -21,7 +21,8 @@ use crate::receiver::file::base::BaseSource;
 pub(crate) const WAITING_MAX: usize = 16;
 
 /// Warning for a base file after a delta with a wrong digest.
-const WRONG_DELTA: &str = "the source sent a wrong delta: the file is sent whole, and another wrong delta ends the job";
+const WRONG_DELTA: &str =
+    "the source sent a wrong delta: the file is sent whole, and another wrong delta ends the copy";
 
 /// An admitted frame to rebuild.
 pub struct DeltaFrameBuild {
@@ -39,7 +40,7 @@ impl DeltaStage {
         frame: &DeltaFrame,
         rebuilt: Rebuilt,
     ) -> Result<bool, ProtocolError> {
-        let reporter = &self.job.reporter;
+        let reporter = &self.copy.reporter;
         let concluded = self.session.apply(|machine| {
             let before = machine.wrong_deltas();
             let concluded = machine.conclude_delta(frame.entry, frame.offset, base.id(), rebuilt);
@@ -59,7 +60,7 @@ impl DeltaStage {
 
     /// Requests a frame whole after a rebuild with a wrong digest.
     pub(crate) fn request_full_frame(&self, frame: &DeltaFrame) {
-        add(&self.job.reporter.tally.frames_resent, 1);
+        add(&self.copy.reporter.tally.frames_resent, 1);
         self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
     }
 }

@@ -22,9 +22,9 @@ impl DeltaStage {
         size: u64,
         known_names: impl Fn(&FileStat) -> u64,
     ) -> io::Result<Option<BaseSource>> {
-        let rules = self.job.request.delta;
-        let is_near = self.job.is_within_process() && !rules.applies_within_host();
-        let is_large = size > self.job.request.settings.frame.pack_file_max();
+        let rules = self.copy.request.delta;
+        let is_near = self.copy.is_within_process() && !rules.applies_within_host();
+        let is_large = size > self.copy.request.settings.frame.pack_file_max();
         let may_have_one = is_large && !is_near && rules != Default::default();
         let in_place = self.base_in_place(path, entry, known_names)?;
         if !path.replaces || !(may_have_one || in_place.is_some()) {
@@ -50,8 +50,8 @@ impl DeltaStage {
         known_names: impl Fn(&FileStat) -> u64,
     ) -> io::Result<Option<FileStat>> {
         // Not if the existing file is to be kept, or may belong to an earlier copy.
-        let is_free = self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
-        if !path.replaces || !self.job.request.delta.in_place || !is_free {
+        let is_free = self.removals.backup.is_none() && self.copy.request.sync.link_dests.is_empty();
+        if !path.replaces || !self.copy.request.delta.in_place || !is_free {
             return Ok(None);
         }
         let judge = |stat: &FileStat| self.metadata.in_place_refusal(entry, stat, known_names(stat));
@@ -60,7 +60,7 @@ impl DeltaStage {
             return Ok(None);
         }
         let mut refusal = judge(&stat);
-        if refusal.is_none() && !self.job.is_dry() {
+        if refusal.is_none() && !self.copy.is_dry() {
             // An unwritable file should fail before its transfer.
             stat = FileStat::at_fd(open_to_write(&path.dir, &path.name)?)?;
             refusal = judge(&stat);
@@ -71,6 +71,6 @@ impl DeltaStage {
 
     /// Whether frames may be rebuilt from it: see [`haul_proto::session::target`].
     pub(crate) fn may_use(&self, base: &BaseSource) -> bool {
-        self.job.allows_deltas && self.session.read(|machine| machine.may_use_base(base.id()))
+        self.copy.allows_deltas && self.session.read(|machine| machine.may_use_base(base.id()))
     }
 }

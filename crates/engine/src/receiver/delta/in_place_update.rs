@@ -56,7 +56,7 @@ impl DeltaStage {
         frame: &DeltaFrame,
     ) -> Result<Option<WrittenFrame>, ProtocolError> {
         let ReceiverEntry::File(file) = &**item else { return Ok(None) };
-        let settings = self.job.settings();
+        let settings = self.copy.settings();
         let index = frame.offset / u64::from(settings.frame.get());
         let is_only = settings.frame.frames(file.size()) == 1;
         let changes = in_place.changes(index, steps, frame, is_only)?;
@@ -64,7 +64,8 @@ impl DeltaStage {
         let (true, Some(changes)) = (self.conclude_delta(base, frame, rebuilt)?, changes) else {
             return Ok(None);
         };
-        let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
+        let data =
+            DataFrame { copy: frame.copy, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
         Ok(Some(self.write_patch(item, (file, in_place), &data, frame.plain, &changes)))
     }
 
@@ -77,7 +78,7 @@ impl DeltaStage {
         len: usize,
         chunks: &[(u64, &[u8])],
     ) -> WrittenFrame {
-        let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
+        let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks);
         let bytes = chunks.iter().map(|(_, chunk)| chunk.len() as u64).sum();
         let write = |patch: Arc<OpenedFile>| in_place.write(patch.fd(), chunks, file.with_holes().is_some());
         let result = opened.and_then(|patch| Ok(write(patch).map(|()| bytes)?));
@@ -135,8 +136,8 @@ impl DeltaStage {
         entry: &Entry,
         there: &ExistingStat,
     ) -> io::Result<bool> {
-        let sync = &self.job.request.sync;
-        let replaces = matches!(self.job.request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
+        let sync = &self.copy.request.sync;
+        let replaces = matches!(self.copy.request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
         let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(stat)) =
             (&entry.kind, &there.existing, &there.stat)
         else {
@@ -161,7 +162,7 @@ impl DeltaStage {
     /// Applies an earlier run's patch to the existing file, as far as possible. The result is verified like any base
     /// file: it may have changed since, or its inode may have been reused. Another user's file is replaced.
     pub(crate) fn recover(&self, path: &TargetPath, meta: &EntryMetadata) -> io::Result<()> {
-        let locked = match lock_own(&path.dir, &patch_name(&path.name), OFlags::RDWR, &self.tree.job_locks) {
+        let locked = match lock_own(&path.dir, &patch_name(&path.name), OFlags::RDWR, &self.tree.copy_locks) {
             Ok(locked) => locked,
             // Another user's patch is irrelevant.
             Err(FileError::NameTaken) => None,

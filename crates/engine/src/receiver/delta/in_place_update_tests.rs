@@ -1,6 +1,6 @@
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::patch::append;
-use haul_proto::ids::{EntryId, JobNumber};
+use haul_proto::ids::{CopyNumber, EntryId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::FRAME_MIN;
 use haul_proto::path::Name;
@@ -24,7 +24,7 @@ fn in_place(old: &[u8], new: &[u8]) -> (InPlaceUpdate, DeltaFrame) {
     let in_place = update();
     in_place.keep(vec![(1, blocks::values(frame, 1, old))]);
     let value = frame.hash(3 * F as u64, 1, new);
-    let frame = DeltaFrame { job: JobNumber(1), entry: EntryId(0), offset: F as u64, plain: new.len(), value };
+    let frame = DeltaFrame { copy: CopyNumber(1), entry: EntryId(0), offset: F as u64, plain: new.len(), value };
     (in_place, frame)
 }
 

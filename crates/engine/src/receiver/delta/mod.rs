@@ -8,17 +8,17 @@ pub mod in_place_update;
 use std::sync::Arc;
 
 use crate::receiver::bounded_queue::BoundedQueue;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::block_signatures::SignatureTask;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 
 /// Finds base files, signs their blocks, and queues the frames to be rebuilt from them.
 pub struct DeltaStage {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) removals: Arc<Removals>,
@@ -32,7 +32,7 @@ pub struct DeltaStage {
 impl DeltaStage {
     pub(super) fn new(tree: &Arc<TargetTree>) -> Self {
         Self {
-            job: Arc::clone(&tree.job),
+            copy: Arc::clone(&tree.copy),
             session: Arc::clone(&tree.session),
             metadata: Arc::clone(&tree.metadata),
             removals: Arc::clone(&tree.removals),

@@ -1,4 +1,4 @@
-//! The queue of complete files that wait for fsync before their rename, and of directories to be durable at the job's
+//! The queue of complete files that wait for fsync before their rename, and of directories to be durable at the copy's
 //! end. The commit thread takes groups from it.
 //!
 //! Producers wait for room before they write, and always add what they have written. So no thread holds an item that
@@ -20,11 +20,11 @@ use haul_proto::wire::storage::Fsync;
 
 use crate::fs::Dir;
 use crate::metrics::stage_timer::during;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::durability::checkpoints::{Checkpoints, save};
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::fsync::{SyncedFileSystem, SyncedFileSystems};
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::job::ReceiverJob;
 use crate::sys::open_files;
 
 /// Files and directories that wait for fsync.
@@ -47,7 +47,7 @@ struct CommitQueueState {
     idle: bool,
     /// Nothing more will be added.
     ended: bool,
-    /// The job was stopped.
+    /// The copy was stopped.
     stopped: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum CommitTask {
 pub enum PendingCommit {
     /// A complete file.
     File(CompleteFile),
-    /// A complete directory and its file system; only the job's end waits for it.
+    /// A complete directory and its file system; only the copy's end waits for it.
     Directory(Dir, Arc<SyncedFileSystem>),
 }
 
@@ -195,14 +195,14 @@ impl CommitQueue {
         }
     }
 
-    /// Whether the job was stopped.
+    /// Whether the copy was stopped.
     pub fn is_stopped(&self) -> bool {
         lock(&self.queue).stopped
     }
 }
 
 impl CommitQueue {
-    /// Queues a complete directory. Its metadata and names must be durable at the job's end.
+    /// Queues a complete directory. Its metadata and names must be durable at the copy's end.
     pub(crate) fn queue_directory(&self, dir: &Dir) -> io::Result<()> {
         if self.is_full()
             && let Some(disk) = self.disk_of(Some(dir))?
@@ -225,7 +225,7 @@ impl CommitQueue {
     }
 
     /// Syncs all data written since the last checkpoint.
-    pub(crate) fn checkpoint(&self, job: &ReceiverJob) {
+    pub(crate) fn checkpoint(&self, copy: &ReceiverCopy) {
         for item in self.checkpoints.take_unsaved() {
             let Some(item) = item.upgrade() else { continue };
             let ReceiverEntry::File(file) = &*item else { continue };
@@ -235,11 +235,11 @@ impl CommitQueue {
             if matches!(self.disk_of(file.dir()), Ok(Some(_)))
                 && let Err(error) = save(file)
             {
-                let path = escape(&file.display_path(&job.destination));
+                let path = escape(&file.display_path(&copy.destination));
                 let text = describe(&error.into());
                 let text = text.lines().next().unwrap_or_default();
                 let text = format!("{path}: not written to the disk: {text}; sending it again");
-                job.reporter.send(&WorkerMessage::Warning { text });
+                copy.reporter.send(&WorkerMessage::Warning { text });
             }
         }
     }

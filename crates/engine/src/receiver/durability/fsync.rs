@@ -139,7 +139,7 @@ pub fn sync_all(things: &[(&Arc<SyncedFileSystem>, FsyncTarget<'_>)]) -> Vec<io:
     results
 }
 
-/// The file systems of a job, by device number; `None` for those in memory. A job uses few.
+/// The file systems of a copy, by device number; `None` for those in memory. A copy uses few.
 #[derive(Debug, Default)]
 pub struct SyncedFileSystems(Mutex<HashMap<u64, Option<Arc<SyncedFileSystem>>>>);
 

@@ -41,10 +41,10 @@ use crate::receiver::file::named::{FrameRecording, NamedFile};
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::written_bytes::WrittenBytes;
+use crate::receiver::place::copy_locks::CopyLocks;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::temp_files::TempFiles;
@@ -234,7 +234,7 @@ impl ReceivingFile {
     }
 
     /// The file, opened by the first stream that needs it.
-    pub fn open_once(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<Arc<OpenedFile>, FileError> {
+    pub fn open_once(&self, temp_files: &TempFiles, locks: &CopyLocks) -> Result<Arc<OpenedFile>, FileError> {
         if let Some(opened) = self.opened.get() {
             return opened.clone();
         }

@@ -25,9 +25,9 @@ use crate::io::storage::policy::IoPlan;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::checkpoint_state::Saving;
+use crate::receiver::place::copy_locks::CopyLocks;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
-use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{TempFiles, is_taken};
@@ -144,7 +144,7 @@ impl NamedFile {
     }
 
     /// Creates its temporary file, and its journal.
-    pub fn open(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<OwnedFd, FileError> {
+    pub fn open(&self, temp_files: &TempFiles, locks: &CopyLocks) -> Result<OwnedFd, FileError> {
         let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
         let file = temp_files.open(&self.path, leaf, locks)?;
         if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {

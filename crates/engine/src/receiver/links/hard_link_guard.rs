@@ -42,11 +42,11 @@ impl LinkTracker {
     pub(crate) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
         // Links, FIFOs, sockets and devices are offered separately for each name, without shared times or owners.
         let is_single = match entry.kind {
-            EntryContent::File { .. } => self.job.request.metadata.preserve.hard_links,
+            EntryContent::File { .. } => self.copy.request.metadata.preserve.hard_links,
             EntryContent::Symlink { .. } | EntryContent::Node(_) => true,
             _ => return GuardedName::None,
         };
-        if there.names < 2 || !(is_single || self.job.is_dry()) {
+        if there.names < 2 || !(is_single || self.copy.is_dry()) {
             return GuardedName::None;
         }
         let mut staying = lock(&self.guard.staying);
@@ -67,7 +67,7 @@ impl LinkTracker {
     pub(crate) fn warn_of_too_many_names<T>(&self) -> Option<T> {
         if !self.guard.is_reported.swap(true, Ordering::Relaxed) {
             let text = "too many hard links at the target to remember: links between wrong files may stay";
-            self.job.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
+            self.copy.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
         }
         None
     }
@@ -82,7 +82,7 @@ impl LinkTracker {
 
     /// Counts a name replaced in a dry run: a real run would find one less.
     pub(crate) fn count_replaced_name(&self, there: &FileStat, decision: OverwriteDecision) {
-        let is_counted = self.job.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
+        let is_counted = self.copy.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
         if !is_counted || decision != OverwriteDecision::Replace {
             return;
         }

@@ -232,7 +232,7 @@ impl LinkTracker {
 
     /// Records the identity of an entry's first name if hard links to it may follow.
     pub(crate) fn record_first_file(&self, entry: EntryId, identity: impl FnOnce() -> io::Result<FileIdentity>) {
-        if !self.job.request.metadata.preserve.hard_links {
+        if !self.copy.request.metadata.preserve.hard_links {
             return;
         }
         let mut table = lock(&self.hard_links.0);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::receiver::job::ReceiverJob;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::links::hard_link_guard::HardLinkGuard;
 use crate::receiver::links::hard_links::HardLinks;
 
 /// Keeps track of hard links at both ends.
 pub struct LinkTracker {
-    pub(crate) job: Arc<ReceiverJob>,
+    pub(crate) copy: Arc<ReceiverCopy>,
     /// Source files with names still to be offered.
     pub(crate) hard_links: HardLinks,
     /// Target files with hard links.
@@ -16,8 +16,8 @@ pub struct LinkTracker {
 }
 
 impl LinkTracker {
-    pub(crate) fn new(job: &Arc<ReceiverJob>) -> Self {
-        Self { job: Arc::clone(job), hard_links: HardLinks::default(), guard: HardLinkGuard::default() }
+    pub(crate) fn new(copy: &Arc<ReceiverCopy>) -> Self {
+        Self { copy: Arc::clone(copy), hard_links: HardLinks::default(), guard: HardLinkGuard::default() }
     }
 }
 pub mod first_names;

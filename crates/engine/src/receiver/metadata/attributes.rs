@@ -18,7 +18,7 @@ use crate::receiver::place::existing_entry::is_root;
 impl MetadataWriter {
     /// Whether any are preserved.
     pub(crate) fn keeps_attributes(&self) -> bool {
-        is_wanted(self.job.request.metadata.preserve)
+        is_wanted(self.copy.request.metadata.preserve)
     }
 
     /// Sets metadata and extended attributes of an open file or directory, and records what was refused. Returns whether
@@ -36,7 +36,7 @@ impl MetadataWriter {
     ) -> io::Result<(AppliedMetadata, bool)> {
         let fd = fd.as_fd();
         let attributes = attributes.filter(|_| self.keeps_attributes());
-        let put = || attributes.and_then(|wanted| put_as_owner(fd, wanted, self.job.request.metadata.preserve));
+        let put = || attributes.and_then(|wanted| put_as_owner(fd, wanted, self.copy.request.metadata.preserve));
         let mut refused = None;
         let applied = apply_with(fd, meta, keep, || refused = put())?;
         if refused.is_some() || attributes.is_some_and(|attributes| !attributes.is_empty()) {

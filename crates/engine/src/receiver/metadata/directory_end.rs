@@ -13,10 +13,10 @@ impl MetadataWriter {
     /// Queues the destination directory once all entries are complete: new names in it must be durable, whether from
     /// this run or an interrupted one.
     pub(crate) fn finish_destination(&self) {
-        if let Some(dir) = self.job.destination.dir()
+        if let Some(dir) = self.copy.destination.dir()
             && let Err(error) = self.commit_queue.queue_directory(dir)
         {
-            self.job.fail(self.job.destination.path(b""), describe(&error));
+            self.copy.fail(self.copy.destination.path(b""), describe(&error));
         }
         self.report_replaced();
         self.report_unset();
@@ -31,18 +31,18 @@ impl MetadataWriter {
         meta: &EntryMetadata,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> bool {
-        if self.job.is_dry() || dir.is_absent() {
+        if self.copy.is_dry() || dir.is_absent() {
             return true;
         }
         let settled = self.complete_directory(dir, fresh, meta, attributes, true);
         dir.keep_parent_open();
         match settled {
             Ok(is_complete) => {
-                add(&self.job.reporter.tally.directories, 1);
+                add(&self.copy.reporter.tally.directories, 1);
                 is_complete
             }
             Err(error) => {
-                self.job.fail(self.job.destination.path(&dir.path_bytes()), describe(&error));
+                self.copy.fail(self.copy.destination.path(&dir.path_bytes()), describe(&error));
                 false
             }
         }
@@ -58,14 +58,14 @@ impl MetadataWriter {
         attributes: Option<&[ExtendedAttribute]>,
         is_first: bool,
     ) -> std::io::Result<bool> {
-        if self.job.creates_only && !fresh {
+        if self.copy.creates_only && !fresh {
             return self.commit_queue.queue_directory(dir).map(|()| true);
         }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
             let there = FileStat::at_fd(&*fd)?;
             let mode =
-                wanted.filter(|mode| self.job.request.metadata.owner_and_mode || there.meta.mode & 0o777 != *mode);
+                wanted.filter(|mode| self.copy.request.metadata.owner_and_mode || there.meta.mode & 0o777 != *mode);
             // A time within the file system's precision is not set again.
             let meta = match self.is_same_time(dir, meta.modified, &there) {
                 true => &EntryMetadata { modified: there.meta.modified, ..*meta },
@@ -73,7 +73,7 @@ impl MetadataWriter {
             };
             // An existing directory may belong to another user; its new contents are complete.
             let is_foreign = !fresh && !there.is_owned_by_this_user();
-            let is_reported = is_first && (!is_foreign || self.job.request.metadata.is_required);
+            let is_reported = is_first && (!is_foreign || self.copy.request.metadata.is_required);
             let place = EntryPlace { is_reported, ..EntryPlace::of_directory(dir) };
             self.set_directory_metadata(place, &*fd, meta, (mode, fresh), attributes)
         });
@@ -92,9 +92,9 @@ impl MetadataWriter {
 
     /// The final mode of a directory; `None` for an existing one whose mode stays.
     pub(crate) fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
-        match (self.job.request.metadata.owner_and_mode, fresh) {
+        match (self.copy.request.metadata.owner_and_mode, fresh) {
             (true, _) => Some(meta.mode),
-            (false, true) => Some(mode_without_preserve(meta.mode, self.job.umask)),
+            (false, true) => Some(mode_without_preserve(meta.mode, self.copy.umask)),
             (false, false) => None,
         }
     }

@@ -12,8 +12,8 @@ pub mod widened_directories;
 
 use std::sync::Arc;
 
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::durability::commit_queue::CommitQueue;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::metadata::rights::ExistingRights;
 use crate::receiver::metadata::timestamps::TargetTimestamps;
@@ -22,7 +22,7 @@ use crate::receiver::metadata::widened_directories::WidenedDirectories;
 
 /// Sets owners, modes, times and attributes, and temporarily widens directories that their owner cannot write to.
 pub struct MetadataWriter {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     /// Owners and groups of the source, mapped to this host's.
     pub(super) owners: TargetOwners,
     /// Directories with temporarily widened modes.
@@ -38,9 +38,9 @@ pub struct MetadataWriter {
 }
 
 impl MetadataWriter {
-    pub(super) fn new(job: &Arc<ReceiverJob>, owners: TargetOwners, commit_queue: &Arc<CommitQueue>) -> Self {
+    pub(super) fn new(copy: &Arc<ReceiverCopy>, owners: TargetOwners, commit_queue: &Arc<CommitQueue>) -> Self {
         Self {
-            job: Arc::clone(job),
+            copy: Arc::clone(copy),
             owners,
             widened: WidenedDirectories::default(),
             commit_queue: Arc::clone(commit_queue),

@@ -17,17 +17,17 @@ use crate::sys::refusal::refusal;
 impl MetadataWriter {
     /// The requested mode of all new files.
     fn requested_file_mode(&self) -> Option<u16> {
-        self.asked(self.job.request.write.modes.file)
+        self.asked(self.copy.request.write.modes.file)
     }
 
     /// The requested mode of all new directories.
     pub(crate) fn requested_directory_mode(&self) -> Option<u16> {
-        self.asked(self.job.request.write.modes.directory)
+        self.asked(self.copy.request.write.modes.directory)
     }
 
     fn asked(&self, mode: Option<u16>) -> Option<u16> {
-        let umask = if self.job.request.write.modes.less_umask { self.job.umask } else { 0 };
-        mode.filter(|_| !self.job.request.metadata.owner_and_mode).map(|mode| mode & !umask)
+        let umask = if self.copy.request.write.modes.less_umask { self.copy.umask } else { 0 };
+        mode.filter(|_| !self.copy.request.metadata.owner_and_mode).map(|mode| mode & !umask)
     }
 
     /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`: that of the file
@@ -40,9 +40,9 @@ impl MetadataWriter {
         set_mode: bool,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<bool> {
-        let (preserve, asked) = (self.job.request.metadata.owner_and_mode, self.requested_file_mode());
+        let (preserve, asked) = (self.copy.request.metadata.owner_and_mode, self.requested_file_mode());
         let kept = if preserve || asked.is_some() { None } else { replaced_rights::keep(place, &file)? };
-        let plain = || kept.unwrap_or_else(|| mode_without_preserve(meta.mode, self.job.umask));
+        let plain = || kept.unwrap_or_else(|| mode_without_preserve(meta.mode, self.copy.umask));
         let wanted = EntryMetadata { mode: if preserve { meta.mode } else { plain() }, ..*meta };
         let mode = (preserve || set_mode).then_some(wanted.mode);
         self.set_metadata(place, file, &wanted, mode, asked, attributes)
@@ -73,7 +73,7 @@ impl MetadataWriter {
         asked: Option<u16>,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<bool> {
-        let owner = self.job.request.metadata.owner_and_mode;
+        let owner = self.copy.request.metadata.owner_and_mode;
         let keep = MetadataParts { owner, mode: mode.filter(|_| asked.is_none()), times: true };
         let (mut applied, mut is_complete) = self.apply_all(place, &fd, wanted, keep, attributes)?;
         let mut wanted = *wanted;
@@ -94,24 +94,24 @@ impl MetadataWriter {
         meta: &EntryMetadata,
         times: bool,
     ) -> io::Result<bool> {
-        let preserve = self.job.request.metadata.owner_and_mode;
-        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
+        let preserve = self.copy.request.metadata.owner_and_mode;
+        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.copy.umask) };
         let keep = MetadataParts { owner: preserve, mode: Some(mode), times };
         Ok(self.record_refusals(place, &apply_to_node(&*place.dir.fd()?, temporary, meta, keep)?))
     }
 
     /// Private and writable until the directory is complete.
     pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
-        if self.job.request.metadata.owner_and_mode { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
+        if self.copy.request.metadata.owner_and_mode { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 
     /// The mode of a directory above a source argument. It belongs to this user, whatever the source's owner: modes for
     /// another owner or group have no meaning.
     pub(crate) fn mode_above(&self, source_mode: u16) -> u16 {
-        if self.job.request.metadata.owner_and_mode {
+        if self.copy.request.metadata.owner_and_mode {
             source_mode & 0o1777
         } else {
-            mode_without_preserve(source_mode, self.job.umask)
+            mode_without_preserve(source_mode, self.copy.umask)
         }
     }
 }

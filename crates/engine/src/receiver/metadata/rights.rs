@@ -82,7 +82,7 @@ impl MetadataWriter {
             let count = self.rights.replaced[refusal as usize].swap(0, Ordering::Relaxed);
             if count > 0 {
                 let text = format!("replaced instead of updated in place (--inplace): {} ({count})", refusal.why());
-                self.job.reporter.send(&WorkerMessage::Warning { text });
+                self.copy.reporter.send(&WorkerMessage::Warning { text });
             }
         }
     }
@@ -100,7 +100,7 @@ impl MetadataWriter {
             return Err(FileError::OfOtherUser);
         }
         // Only the contents of a file that was compared by digest are known.
-        let is_compared = self.job.request.sync.equal == EqualityTest::Digest;
+        let is_compared = self.copy.request.sync.equal == EqualityTest::Digest;
         let is_own = there.is_owned_by_this_user() && there.names == 1;
         if self.gives_rights(entry, meta, there, has_other_attributes) && !(is_own && is_compared) {
             return Err(FileError::UncomparedRights);
@@ -147,7 +147,7 @@ impl MetadataWriter {
     /// With `-p`, takes an existing directory from its owner if that changes. Its access control lists go first: new
     /// entries would inherit them. The source's are set when the directory is complete.
     pub(crate) fn take_directory(&self, dir: &Dir, meta: &EntryMetadata) -> io::Result<()> {
-        if !self.preserves_owner() || !is_root() || self.job.is_dry() || self.job.creates_only || dir.is_absent() {
+        if !self.preserves_owner() || !is_root() || self.copy.is_dry() || self.copy.creates_only || dir.is_absent() {
             return Ok(());
         }
         let fd = dir.fd()?;
@@ -156,14 +156,14 @@ impl MetadataWriter {
             return Ok(());
         }
         // They could add another list meanwhile. A backup takes the earlier owner from the directory.
-        if !there.is_owned_by_this_user() && self.job.request.sync.backup_dir.is_empty() {
+        if !there.is_owned_by_this_user() && self.copy.request.sync.backup_dir.is_empty() {
             fchown(&*fd, Some(Uid::from_raw(meta.uid)), None)?;
         }
         remove_acls(&*fd)
     }
 
     fn preserves_owner(&self) -> bool {
-        self.job.request.metadata.owner_and_mode
+        self.copy.request.metadata.owner_and_mode
     }
 
     /// Whether an existing file belongs to this user, or with `-p` to its final owner.

@@ -54,7 +54,7 @@ impl MetadataWriter {
     /// rounded by the file system.
     pub(crate) fn is_same_time(&self, dir: &Dir, time: Timestamp, there: &FileStat) -> bool {
         let found = there.meta.modified;
-        let window_s = self.job.request.sync.modify_window_s;
+        let window_s = self.copy.request.sync.modify_window_s;
         if found == time || window_s.is_some_and(|window_s| is_within(window_s, time, found)) {
             return true;
         }
@@ -70,7 +70,7 @@ impl MetadataWriter {
     /// The clock of the file system of `dir`, whose nameless file serves for other tests too. `None` where nothing may be
     /// created.
     pub(super) fn clock_to_test(&self, dir: &Dir) -> Option<Arc<FileSystemClock>> {
-        if self.job.is_dry() || self.job.compares() { None } else { self.clock(dir) }
+        if self.copy.is_dry() || self.copy.compares() { None } else { self.clock(dir) }
     }
 
     fn clock(&self, dir: &Dir) -> Option<Arc<FileSystemClock>> {

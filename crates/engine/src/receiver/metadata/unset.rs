@@ -1,5 +1,5 @@
 //! Metadata that cannot be set: no reason to lose the data. The entry gets its name with what could be set. Each kind is
-//! reported once, with a count, at the job's end: as a failure where the user asked for it by an option, else as a
+//! reported once, with a count, at the copy's end: as a failure where the user asked for it by an option, else as a
 //! warning. Calls without effect are found by reading back, until each file system has proved itself once.
 
 use std::collections::HashSet;
@@ -65,7 +65,7 @@ impl<'a> EntryPlace<'a> {
     }
 }
 
-/// Metadata that could not be set in this job.
+/// Metadata that could not be set in this copy.
 #[derive(Default)]
 pub struct UnsetMetadata {
     kinds: [Mutex<Option<UnsetKind>>; MetadataKind::ALL.len()],
@@ -111,7 +111,7 @@ impl MetadataWriter {
     /// Whether a kind of metadata that cannot be set is a failure: the user asked for it by an option.
     fn is_required(&self, kind: MetadataKind) -> bool {
         match kind {
-            MetadataKind::Mode | MetadataKind::Time => self.job.request.metadata.is_required,
+            MetadataKind::Mode | MetadataKind::Time => self.copy.request.metadata.is_required,
             MetadataKind::Attributes => true,
             MetadataKind::Privacy => false,
         }
@@ -125,7 +125,7 @@ impl MetadataWriter {
             match &mut *unset {
                 Some(unset) => unset.others += 1,
                 None => {
-                    let path = self.job.destination.path(&place.path());
+                    let path = self.copy.destination.path(&place.path());
                     *unset = Some(UnsetKind { path, why: why.to_string(), others: 0 });
                 }
             }
@@ -183,10 +183,10 @@ impl MetadataWriter {
         if owner == wanted || wanted == u32::MAX || self.unset.is_owner_reported.swap(true, Ordering::Relaxed) {
             return;
         }
-        let path = escape(&self.job.destination.path(&place.path()));
+        let path = escape(&self.copy.destination.path(&place.path()));
         let text =
             format!("{path}: this file system sets no owners, so files stay with user {owner} instead of {wanted}");
-        self.job.reporter.send(&WorkerMessage::Warning { text });
+        self.copy.reporter.send(&WorkerMessage::Warning { text });
     }
 
     /// Reports what could not be set, each kind once.
@@ -195,10 +195,10 @@ impl MetadataWriter {
             let Some(unset) = lock(&self.unset.kinds[kind as usize]).take() else { continue };
             let text = unset.text(kind);
             if self.is_required(kind) {
-                self.job.fail(unset.path, text);
+                self.copy.fail(unset.path, text);
             } else {
                 let text = format!("{}: {text}", escape(&unset.path));
-                self.job.reporter.send(&WorkerMessage::Warning { text });
+                self.copy.reporter.send(&WorkerMessage::Warning { text });
             }
         }
     }

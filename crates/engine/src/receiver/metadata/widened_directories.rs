@@ -50,12 +50,12 @@ impl MetadataWriter {
 
     /// Lets this process create, rename and remove entries in a directory of the target.
     pub(crate) fn widen(&self, dir: &Dir) -> io::Result<()> {
-        if self.job.is_dry() { Ok(()) } else { self.give_permissions(dir) }
+        if self.copy.is_dry() { Ok(()) } else { self.give_permissions(dir) }
     }
 
     /// Permissions needed by this run: a dry run only reads.
     fn permissions(&self) -> u16 {
-        if self.job.is_dry() { OWNER_ENTERS } else { OWNER }
+        if self.copy.is_dry() { OWNER_ENTERS } else { OWNER }
     }
 
     fn give_permissions(&self, dir: &Dir) -> io::Result<()> {
@@ -79,7 +79,7 @@ impl MetadataWriter {
 
     /// Restores the earlier mode of a widened directory.
     pub(crate) fn restore_mode(&self, dir: &Dir) {
-        if self.job.is_dry() {
+        if self.copy.is_dry() {
             // Later removals are below: all of them get their modes then.
             return;
         }
@@ -87,7 +87,7 @@ impl MetadataWriter {
         widened.into_iter().for_each(|(dir, mode)| restore(&dir, mode));
     }
 
-    /// Restores the modes of all incomplete directories at the end of the job, deepest first.
+    /// Restores the modes of all incomplete directories at the end of the copy, deepest first.
     pub(crate) fn restore_modes(&self) {
         let mut widened: Vec<_> = std::mem::take(&mut *lock(&self.widened.0)).into_values().collect();
         widened.sort_by_cached_key(|(dir, _)| std::cmp::Reverse(dir.path_bytes()));
@@ -115,7 +115,7 @@ impl MetadataWriter {
 
     /// Whether directories may be widened: only if the source's modes are set in the end.
     fn may_widen(&self) -> bool {
-        self.job.request.metadata.owner_and_mode && !self.job.compares() && !is_root()
+        self.copy.request.metadata.owner_and_mode && !self.copy.compares() && !is_root()
     }
 
     /// Adds the owner's permissions to a directory that cannot be opened. Returns its earlier mode; `None` for another

@@ -2,7 +2,7 @@
 //!
 //! - An existing directory: source arguments are copied into it, under their own names. If an earlier run of this copy
 //!   created it (see [`crate::receiver::place::tree_memory`]), a rerun resumes in it instead of nesting a second copy
-//!   inside. So does a job that restarts after a lost connection.
+//!   inside. So does a copy that restarts after a lost connection.
 //! - A missing path: the only source argument gets this name.
 //! - A file: the only source argument, a file, is compared with it or replaces it. A device, FIFO or socket: it is
 //!   written to.
@@ -13,9 +13,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haul_base::job::End;
-use haul_base::job::display_path::below;
-use haul_base::job::spec::NULL_TARGET;
+use haul_base::copy::End;
+use haul_base::copy::display_path::below;
+use haul_base::copy::spec::NULL_TARGET;
 use haul_base::sys::describe::describe;
 use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::overwrite_policy::OverwritePolicy;

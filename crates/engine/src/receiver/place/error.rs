@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::{fmt, io};
 
-use haul_base::job::allowance::AllowanceError;
-use haul_base::job::error::CHANGED_WHILE_READ;
+use haul_base::copy::allowance::AllowanceError;
+use haul_base::copy::error::CHANGED_WHILE_READ;
 use haul_base::sys::describe::describe;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use rustix::io::Errno;
@@ -54,7 +54,7 @@ pub enum FileError {
     Rename(#[source] Arc<io::Error>),
     #[error("{}\nrerun the command to resume", describe(.0))]
     Patch(#[source] Arc<io::Error>),
-    #[error("the job was stopped")]
+    #[error("the copy was stopped")]
     Stopped,
     #[error("the source offered it again")]
     OfferedAgain,
@@ -74,7 +74,7 @@ pub enum FileError {
     Held(OtherRun),
     #[error("{0} is copying into it\nwait for it, or end it")]
     DirectoryHeld(OtherRun),
-    #[error("{0} is copying into another directory of this job\nwait for it, or end it")]
+    #[error("{0} is copying into another directory of this copy\nwait for it, or end it")]
     OtherDirectoryHeld(OtherRun),
     #[error("its temporary name is taken by an entry that is not haul's\ndelete foreign `.haul-*.part` there")]
     NameTaken,
@@ -162,7 +162,7 @@ pub enum FileError {
     #[error("cannot replace a directory: not all of its entries can be deleted\nmove it")]
     UndeletableTree,
     #[error(
-        "cannot replace a directory: the filters or kinds of this job protect entries in it\nmove it, or add --delete-excluded"
+        "cannot replace a directory: the filters or kinds of this copy protect entries in it\nmove it, or add --delete-excluded"
     )]
     ProtectedTree,
     #[error("cannot replace a directory of {entries} entries: --max-delete permits {max}\nraise --max-delete")]

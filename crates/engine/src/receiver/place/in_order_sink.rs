@@ -39,7 +39,7 @@ impl InOrderSink {
         written.map_err(|error| self.write_error(error))
     }
 
-    /// Signals the end of data to the program, and waits for its exit while the job runs.
+    /// Signals the end of data to the program, and waits for its exit while the copy runs.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), ProgramError> {
         self.is_closed.store(true, Ordering::SeqCst);
         drop(lock(&self.open).take());

@@ -30,7 +30,7 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 /// Slots read at a time.
 const SLOTS_AT_A_TIME: u64 = 4096;
 
-/// Location of a job's journals: beside the partial files, or in a common directory.
+/// Location of a copy's journals: beside the partial files, or in a common directory.
 pub struct JournalLocation {
     wanted: bool,
     /// Size of the smallest file with a journal.

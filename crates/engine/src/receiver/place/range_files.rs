@@ -20,8 +20,8 @@ use rustix::process::{getegid, geteuid};
 use crate::fs::{Dir, FileStat};
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
+use crate::receiver::place::copy_locks::{CopyLocks, LockedEntry};
 use crate::receiver::place::error::{FileError, OtherRun};
-use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::journal::{OpenJournal, read_header};
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{has_name, is_own_name, lock_file, open_locked, remove_journal, unlink};
@@ -69,7 +69,7 @@ pub enum FoundRange {
 pub fn open_range(
     path: &TargetPath,
     (range, header): (FileRange, &JournalHeader),
-    locks: &JobLocks,
+    locks: &CopyLocks,
 ) -> Result<FoundRange, FileError> {
     let leaf = journal_of(&path.dir, &path.name, range);
     let (journal, file) = lock_range(path, &leaf, range, locks)?;
@@ -122,7 +122,7 @@ fn lock_range(
     path: &TargetPath,
     leaf: &FileName,
     range: FileRange,
-    locks: &JobLocks,
+    locks: &CopyLocks,
 ) -> Result<(OwnedFd, OwnedFd), FileError> {
     let flags = OFlags::RDWR | OFlags::CREATE;
     let absent = || FileError::from(Errno::NOENT);
@@ -137,8 +137,8 @@ fn lock_range(
     Err(FileError::Held(OtherRun { process: None }))
 }
 
-/// Locks the partial file of a file with complete ranges, as the job plan says; `None` if there is none.
-pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &JobLocks) -> Result<Option<OwnedFd>, FileError> {
+/// Locks the partial file of a file with complete ranges, as the copy plan says; `None` if there is none.
+pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &CopyLocks) -> Result<Option<OwnedFd>, FileError> {
     let lock = |file: &OwnedFd| locks.lock(file, LockedEntry::File);
     open_locked(&path.dir, &partial_name(&path.name, len), OFlags::RDWR, &lock)
 }
@@ -224,7 +224,7 @@ pub fn has_partial(path: &TargetPath, len: RangeLen) -> bool {
 
 /// Removes what ranges have left of a file of `size` bytes that has its final name, unless a run writes it.
 pub fn remove_left(path: &TargetPath, len: RangeLen, size: u64) {
-    let impatient = JobLocks::with_patience(std::time::Duration::ZERO);
+    let impatient = CopyLocks::with_patience(std::time::Duration::ZERO);
     let partial = partial_name(&path.name, len);
     let is_left = is_own_name(&path.dir, &partial);
     match lock_partial(path, len, &impatient) {
@@ -274,7 +274,7 @@ mod tests {
 
         fn open(&self, number: u64, changed: i64) -> Result<FoundRange, FileError> {
             let (range, header) = self.header(number, changed);
-            open_range(&self.path, (range, &header), &JobLocks::with_patience(Duration::ZERO))
+            open_range(&self.path, (range, &header), &CopyLocks::with_patience(Duration::ZERO))
         }
 
         fn new_range(&self, number: u64, changed: i64) -> OpenRange {
@@ -308,7 +308,7 @@ mod tests {
         let place = Place::new();
         let (first, last) = (place.new_range(0, 1), place.new_range(2, 1));
         assert!(matches!(place.open(2, 1), Err(FileError::Held(_))), "the same range");
-        let impatient = JobLocks::with_patience(Duration::ZERO);
+        let impatient = CopyLocks::with_patience(Duration::ZERO);
         assert!(matches!(lock_partial(&place.path, RangeLen::MIN, &impatient), Err(FileError::Held(_))));
         drop((first, last));
         let alone = lock_partial(&place.path, RangeLen::MIN, &impatient).unwrap().unwrap();
@@ -376,7 +376,7 @@ mod tests {
         (0..3).for_each(|number| place.complete(number, 1));
         let (range, header) = place.header(1, 2);
         let shorter = JournalHeader { size: SIZE - 1000, ..header };
-        let impatient = JobLocks::with_patience(Duration::ZERO);
+        let impatient = CopyLocks::with_patience(Duration::ZERO);
         assert!(matches!(open_range(&place.path, (range, &shorter), &impatient).unwrap(), FoundRange::New(_)));
         assert!(matches!(place.open(0, 1).unwrap(), FoundRange::Partial(_)), "it is read again, and kept");
         assert!(matches!(place.open(2, 1).unwrap(), FoundRange::New(_)), "its last bytes are zeros");

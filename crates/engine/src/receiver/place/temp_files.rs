@@ -18,8 +18,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::place::copy_locks::{CopyLocks, LockedEntry};
 use crate::receiver::place::error::{FileError, OtherRun};
-use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_names::{random_name, random_names, sibling, temporary_name};
 use crate::sys::refusal::lacks_rename_flag;
@@ -29,7 +29,7 @@ const OPENS_MAX: usize = 8;
 /// A partial file is private to its owner.
 const UNFINISHED_MODE: u32 = 0o600;
 
-/// Existing temporary files, which a stopped job removes.
+/// Existing temporary files, which a stopped copy removes.
 pub struct TempFiles {
     table: Mutex<TempFileTable>,
     report_foreign: ForeignReport,
@@ -64,8 +64,8 @@ impl TempFiles {
     }
 
     /// Opens the temporary file of a final name, empty: a new one, or an earlier run's. It is readable too, for
-    /// read-back. With a `journal`, it survives a stopped job.
-    pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &JobLocks) -> Result<OwnedFd, FileError> {
+    /// read-back. With a `journal`, it survives a stopped copy.
+    pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &CopyLocks) -> Result<OwnedFd, FileError> {
         let (file, stat) = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?.ok_or(Errno::NOENT)?;
         // Object stores refuse it, and a new file is empty.
         if stat.size > 0 {
@@ -80,7 +80,7 @@ impl TempFiles {
         &self,
         path: &TargetPath,
         journal: &FileName,
-        locks: &JobLocks,
+        locks: &CopyLocks,
     ) -> Result<Option<OwnedFd>, FileError> {
         Ok(self.lock(path, OFlags::RDWR, Some(journal), locks)?.map(|(file, _)| file))
     }
@@ -91,7 +91,7 @@ impl TempFiles {
         path: &TargetPath,
         flags: OFlags,
         journal: Option<&FileName>,
-        locks: &JobLocks,
+        locks: &CopyLocks,
     ) -> Result<Option<(OwnedFd, FileStat)>, FileError> {
         let expected = temporary_name(&path.name, b"file");
         let locked = match lock_own(&path.dir, &expected, flags, locks) {
@@ -151,7 +151,7 @@ impl TempFiles {
     }
 
     /// Renames a complete patch to this name, or to a random one if that is occupied. From here on it survives this
-    /// job, until it is applied.
+    /// copy, until it is applied.
     pub fn name_patch(&self, path: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, FileError> {
         let temporary = temporary_name(&path.name, b"file");
         let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
@@ -177,7 +177,7 @@ impl TempFiles {
         named
     }
 
-    /// Removes this job's temporary file of a final name, and its journal.
+    /// Removes this copy's temporary file of a final name, and its journal.
     pub fn discard(&self, path: &TargetPath) {
         let temporary = temporary_name(&path.name, b"file");
         if let Some(claimed) = self.claim(&path.dir, &temporary) {
@@ -197,7 +197,7 @@ impl TempFiles {
         }
     }
 
-    /// Registers a temporary file. `false` if the job has been stopped: then the file is removed unless the next run
+    /// Registers a temporary file. `false` if the copy has been stopped: then the file is removed unless the next run
     /// can resume it.
     fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&FileName>) -> bool {
         let mut temporaries = lock(&self.table);
@@ -231,7 +231,7 @@ impl TempFile {
 /// Empties an earlier run's temporary file that is not resumed, since files before it may need the space.
 pub fn empty_left(path: &TargetPath) {
     let name = temporary_name(&path.name, b"file");
-    let impatient = || JobLocks::with_patience(Duration::ZERO);
+    let impatient = || CopyLocks::with_patience(Duration::ZERO);
     if is_own_name(&path.dir, &name)
         && let Ok(Some(file)) = lock_file(&path.dir, &name, OFlags::RDWR, &impatient())
     {
@@ -280,7 +280,7 @@ pub fn lock_own(
     dir: &Dir,
     expected: &Name,
     flags: OFlags,
-    locks: &JobLocks,
+    locks: &CopyLocks,
 ) -> Result<Option<LockedTempFile>, FileError> {
     let makes = flags.contains(OFlags::CREATE);
     let existing = flags - OFlags::CREATE;
@@ -317,7 +317,7 @@ fn lock_random(
     dir: &Dir,
     expected: &Name,
     flags: OFlags,
-    locks: &JobLocks,
+    locks: &CopyLocks,
 ) -> Result<Option<LockedTempFile>, FileError> {
     for name in random_names(dir, expected)? {
         match lock_file(dir, &name, flags, locks) {
@@ -331,7 +331,7 @@ fn lock_random(
 
 /// Opens and locks a temporary file, and verifies that it still has this name. The previous holder of the lock may have
 /// renamed it in between. `None` if there is none and `flags` do not create one.
-pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, locks: &JobLocks) -> Result<Option<OwnedFd>, FileError> {
+pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, locks: &CopyLocks) -> Result<Option<OwnedFd>, FileError> {
     open_locked(dir, temporary, flags, &|file| locks.lock(file, LockedEntry::File))
 }
 
@@ -443,8 +443,8 @@ mod tests {
         }
     }
 
-    fn hasty() -> JobLocks {
-        JobLocks::with_patience(Duration::ZERO)
+    fn hasty() -> CopyLocks {
+        CopyLocks::with_patience(Duration::ZERO)
     }
 
     fn path(place: &std::path::Path, replaces: bool) -> TargetPath {

@@ -66,7 +66,7 @@ impl Site {
     }
 
     fn tell(&self, message: &SourceMessage) {
-        self.target.handle_peer(&message.encode(self.target.job.request.settings.number)).unwrap();
+        self.target.handle_peer(&message.encode(self.target.copy.request.settings.number)).unwrap();
     }
 
     fn messages(&self) -> Vec<TargetMessage> {
@@ -84,9 +84,9 @@ impl Site {
         let file = &self.files[number];
         let (size, offset) = (file.len() as u64, (index * self.frame.bytes()) as u64);
         let payload = file.chunks(self.frame.bytes()).nth(index).unwrap().to_vec();
-        let (job, entry) = (self.target.job.request.settings.number, EntryId(number as u64));
+        let (copy, entry) = (self.target.copy.request.settings.number, EntryId(number as u64));
         let value = self.frame.hash(size, index as u64, &payload);
-        let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check: frame_check(&payload), value });
+        let trailer = RecordTrailer::Data(DataFrame { copy, entry, offset, check: frame_check(&payload), value });
         TestRecord { payload, trailer }
     }
 
@@ -98,8 +98,8 @@ impl Site {
             modified: Timestamp::default(),
             digest: *blake3::hash(&self.files[number]).as_bytes(),
         };
-        let job = self.target.job.request.settings.number;
-        let pack = PackFrame { job, check: frame_check(&payload), files: numbers.map(packed).collect() };
+        let copy = self.target.copy.request.settings.number;
+        let pack = PackFrame { copy, check: frame_check(&payload), files: numbers.map(packed).collect() };
         TestRecord { payload, trailer: RecordTrailer::Pack(pack) }
     }
 
@@ -115,7 +115,7 @@ impl Site {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.target.job.reporter.tally.bytes_written.load(Ordering::Relaxed)
+        self.target.copy.reporter.tally.bytes_written.load(Ordering::Relaxed)
     }
 }
 
@@ -231,7 +231,7 @@ fn only_a_frame_with_a_bit_flipped_in_memory_is_requested_again() {
         }
         bring(&site, buffer, &mut writer, &mut rng, Moment::Never);
     }
-    assert_eq!(site.target.job.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
+    assert_eq!(site.target.copy.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
     site.end_file(0);
     let runs = vec![(EntryId(0), said.len() as u64 - 2)];
     assert_eq!(site.messages(), [TargetMessage::Done { runs }]);

@@ -30,7 +30,7 @@ impl FrameReceiver {
         frame: &DataFrame,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.job.check_job(frame.job)?;
+        self.copy.check_copy(frame.copy)?;
         let payload = buffer.payload();
         let admitted = self.session.apply(|machine| machine.admit_frame(frame.entry, frame.offset, payload.len()))?;
         let Some(item) = admitted else { return Ok(buffer) };
@@ -38,7 +38,7 @@ impl FrameReceiver {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
         if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, file, payload) {
-            add(&self.job.reporter.tally.frames_resent, 1);
+            add(&self.copy.reporter.tally.frames_resent, 1);
             self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
             return Ok(buffer);
         }
@@ -50,7 +50,7 @@ impl FrameReceiver {
             return Ok(buffer);
         }
         if file.base().is_some() {
-            self.job.reporter.delta.carried(buffer.received_len(), 0);
+            self.copy.reporter.delta.carried(buffer.received_len(), 0);
         }
         if let Some((_, in_place)) = file.in_place() {
             let pieces = &[(frame.offset, payload)];
@@ -70,9 +70,9 @@ impl FrameReceiver {
         pack: &'p PackFrame,
         payload: &'p [u8],
     ) -> Result<Vec<NeededFile<'p>>, ProtocolError> {
-        self.job.check_job(pack.job)?;
+        self.copy.check_copy(pack.copy)?;
         if frame_check(payload) != pack.check || !self.digests.pack_hashes_agree(pack, payload) {
-            add(&self.job.reporter.tally.frames_resent, 1);
+            add(&self.copy.reporter.tally.frames_resent, 1);
             self.session.apply(|machine| machine.resend_pack(&pack.files))?;
             return Ok(Vec::new());
         }

@@ -40,7 +40,7 @@ impl FrameReceiver {
         frame: &DeltaFrame,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.job.check_job(frame.job)?;
+        self.copy.check_copy(frame.copy)?;
         let steps = decode(buffer.payload(), frame.offset, frame.plain)?;
         let admitted = self.session.apply(|machine| machine.admit_delta(frame.entry, frame.offset, frame.plain))?;
         let Some(item) = admitted else { return Ok(buffer) };
@@ -55,7 +55,7 @@ impl FrameReceiver {
             return Ok(buffer);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
-        self.job.reporter.delta.carried(buffer.received_len(), old);
+        self.copy.reporter.delta.carried(buffer.received_len(), old);
         if let Some(in_place) = &base.in_place {
             let written = self.deltas.deliver_in_place(&item, (base, in_place), &steps, frame)?;
             written.into_iter().for_each(|written| writer.add_written(written));
@@ -81,17 +81,17 @@ impl FrameReceiver {
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
         let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
-        let capacity = self.job.request.settings.frame.bytes().max(frame.plain);
+        let capacity = self.copy.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
         let mut frame_parts = parts(steps);
         // A file that cannot be opened is reported when the frame is written.
-        let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
+        let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks);
         let is_made = opened.and_then(|opened| {
             frame_parts = self.share_base(item, base, std::mem::take(&mut frame_parts), frame.offset);
             during(Stage::Read, || base.rebuild_frame(&frame_parts, (&opened, frame.offset), made.payload_mut()))
         });
-        let len = self.job.request.settings.frame;
+        let len = self.copy.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let rebuilt = match is_made {
             Ok(()) if len.hash(file.size(), index, made.payload()) == frame.value => Rebuilt::Right,
@@ -103,8 +103,8 @@ impl FrameReceiver {
             writer.spare = Some(made);
             return Ok(());
         }
-        let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
-        let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
+        let (copy, entry, offset, value) = (frame.copy, frame.entry, frame.offset, frame.value);
+        let data = DataFrame { copy, entry, offset, check: frame_check(made.payload()), value };
         self.digests.update(file, &data, made.payload());
         if frame_parts.iter().any(|part| part.is_cloned) {
             let written = frame_parts.into_iter().filter(|part| !part.is_cloned).map(|part| part.bytes);

@@ -27,7 +27,7 @@ impl FrameWriter {
         frame: &DataFrame,
         buffer: FrameBuffer,
     ) -> FrameBuffer {
-        let frame_len = u64::from(self.job.request.settings.frame.get());
+        let frame_len = u64::from(self.copy.request.settings.frame.get());
         let capacity = buffer.capacity();
         if queue.add(frame.offset / frame_len, frame, buffer) {
             self.in_order = Some(Arc::clone(item));
@@ -54,7 +54,7 @@ impl FrameWriter {
         match &file.kind {
             Receiving::Pipe(sink, _) => sink.write(bytes),
             Receiving::Named(_) | Receiving::Special(_) => {
-                Ok(write_on(&**file.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)?)
+                Ok(write_on(&**file.open_once(&self.tree.temp_files, &self.tree.copy_locks)?.fd(), bytes)?)
             }
         }
     }

@@ -12,9 +12,9 @@ pub mod reflink_support;
 use std::sync::Arc;
 
 use crate::net::rate_limiter::RateLimiter;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::receive::frame_writer::{FrameWriter, WriteBuffers};
 use crate::receiver::receive::reflink_support::ReflinkSupport;
 use crate::receiver::session::ReceiverSession;
@@ -22,7 +22,7 @@ use crate::receiver::tree::TargetTree;
 
 /// Verifies the records of all streams, and writes their data.
 pub struct FrameReceiver {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) digests: Arc<DigestChecks>,
     pub(super) tree: Arc<TargetTree>,
@@ -39,7 +39,7 @@ impl FrameReceiver {
     /// `rate` is in bytes per second.
     pub(super) fn new(digests: &Arc<DigestChecks>, deltas: &Arc<DeltaStage>, rate: Option<u64>) -> Self {
         Self {
-            job: Arc::clone(&deltas.job),
+            copy: Arc::clone(&deltas.copy),
             session: Arc::clone(&deltas.session),
             digests: Arc::clone(digests),
             tree: Arc::clone(&deltas.tree),

@@ -1,6 +1,6 @@
 //! Reflinks: ranges of a file are cloned instead of copied, and share the source's blocks. This needs source and target
 //! in one process, and support by the file system. The data never passes through memory, so it is not verified and has
-//! no digest to report. Jobs that need either copy instead.
+//! no digest to report. Copies that need either copy instead.
 
 use std::io;
 use std::ops::Range;
@@ -33,12 +33,12 @@ impl FrameReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<Option<Vec<TargetStep<ReceiverEntry>>>, ProtocolError> {
-        let needs_contents = self.job.request.settings.blake3 || self.digests.wants_digests();
-        if needs_contents || self.job.policy.is_forced() || self.reflinks.is_refused(source) {
+        let needs_contents = self.copy.request.settings.blake3 || self.digests.wants_digests();
+        if needs_contents || self.copy.policy.is_forced() || self.reflinks.is_refused(source) {
             return Ok(None);
         }
         let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(None) };
-        let frame_bytes = u64::from(self.job.request.settings.frame.get());
+        let frame_bytes = u64::from(self.copy.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
         let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
         if !during(Stage::Write, || self.share_range(source, &item, offset..offset + len, offset)) {
@@ -46,9 +46,9 @@ impl FrameReceiver {
             return Ok(None);
         }
         if let ReceiverEntry::File(file) = &*item {
-            file.count_written(len, &self.job.reporter.tally.bytes_written);
+            file.count_written(len, &self.copy.reporter.tally.bytes_written);
         }
-        add(&self.job.reporter.tally.bytes_cloned, len);
+        add(&self.copy.reporter.tally.bytes_cloned, len);
         let written = |machine: &mut TargetSession<_>| {
             frames.map(|index| machine.frame_written(entry, index * frame_bytes, NO_VALUE)).collect()
         };
@@ -62,7 +62,7 @@ impl FrameReceiver {
         size: u64,
         frames: &Range<u64>,
     ) -> Result<Option<Arc<ReceiverEntry>>, ProtocolError> {
-        let frame = self.job.request.settings.frame;
+        let frame = self.copy.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         self.session.apply(|machine| {
             let mut item = None;
@@ -83,7 +83,7 @@ impl FrameReceiver {
 
     /// Releases admitted frames, which are delivered instead.
     fn release(&self, entry: EntryId, frames: Range<u64>) {
-        let frame_bytes = u64::from(self.job.request.settings.frame.get());
+        let frame_bytes = u64::from(self.copy.request.settings.frame.get());
         self.session.apply(|machine| frames.for_each(|index| machine.release_frame(entry, index * frame_bytes)));
     }
 
@@ -98,7 +98,7 @@ impl FrameReceiver {
         let ReceiverEntry::File(file) = item else { return parts };
         let Ok(base) = base.opened() else { return parts };
         let may_share = file.named().is_some_and(NamedFile::takes_blocks)
-            && !self.job.policy.is_forced()
+            && !self.copy.policy.is_forced()
             && !self.reflinks.is_refused(&base);
         if !may_share {
             return parts;
@@ -110,7 +110,7 @@ impl FrameReceiver {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, range: Range<u64>, offset: u64) -> bool {
         let ReceiverEntry::File(file) = item else { return false };
         // The delivery of its frames reports a file that cannot be opened.
-        let Ok(opened) = file.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
+        let Ok(opened) = file.open_once(&self.tree.temp_files, &self.tree.copy_locks) else { return false };
         let Some(named) = file.named() else { return false };
         match named.share_range(&opened, source, range, offset) {
             Ok(()) => true,

@@ -10,7 +10,7 @@ use crate::io::storage::file::OpenedFile;
 /// Refused reflinks, so that they are not tried for every chunk.
 #[derive(Debug, Default)]
 pub struct ReflinkSupport {
-    /// Device numbers of file systems without reflinks to the target's. A job uses few.
+    /// Device numbers of file systems without reflinks to the target's. A copy uses few.
     refused: Mutex<HashSet<u64>>,
 }
 

@@ -31,7 +31,7 @@ impl TargetTree {
     ) -> Result<EntryAnswer<ReceiverEntry>, FileError> {
         let meta = entry.meta;
         let create = decision == OverwriteDecision::Create;
-        if create && self.job.is_dry() {
+        if create && self.copy.is_dry() {
             // A tree with the target's own name is the prefix of all displayed paths.
             let absent = || position.dir.absent_child(&position.name);
             let dir = if position.renamed { Dir::absent_root() } else { absent() };
@@ -47,7 +47,7 @@ impl TargetTree {
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Err(FileError::OtherSpelling);
         }
-        if !fresh && !self.job.is_dry() && self.job.overwrite_rules().overwrite == OverwritePolicy::Follow {
+        if !fresh && !self.copy.is_dry() && self.copy.overwrite_rules().overwrite == OverwritePolicy::Follow {
             self.removals.remove_exchanged(&position.dir, &position.name);
         }
         let child = self.metadata.enter(&position.dir, &position.name)?;
@@ -72,7 +72,7 @@ impl TargetTree {
     /// Creates a directory. `false` if another run was faster; entering the directory shows whose it is.
     fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
         let mode = self.metadata.first_mode(&meta);
-        let memory = self.job.destination.memory.as_ref().filter(|_| position.renamed);
+        let memory = self.copy.destination.memory.as_ref().filter(|_| position.renamed);
         let _turn = memory.and_then(TreeMemory::turn);
         let made = match memory {
             None => make_directory(&position.dir, &position.name, mode),
@@ -122,7 +122,7 @@ impl TargetTree {
 
     fn remember(&self, memory: &TreeMemory, dir: &Dir) {
         if memory.keep(dir.identity()).is_err() {
-            self.job.reporter.send(&cannot_remember(&self.job.destination));
+            self.copy.reporter.send(&cannot_remember(&self.copy.destination));
         }
     }
 }

@@ -43,10 +43,10 @@ impl TargetTree {
     /// Differences in metadata between an existing entry and the source's, for an entry that stays, or a directory.
     pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
         // Only the owner and root can set them. Without an option that asks for them, the difference stays.
-        let is_settable = is_root() || there.is_owned_by_this_user() || self.job.request.metadata.is_required;
+        let is_settable = is_root() || there.is_owned_by_this_user() || self.copy.request.metadata.is_required;
         let has_other_time = entry.meta.modified != there.meta.modified;
         let mut reasons = ChangeReasons::default().and(ChangeReasons::TIME, is_settable && has_other_time);
-        if self.job.request.metadata.owner_and_mode {
+        if self.copy.request.metadata.owner_and_mode {
             // Other differences would remain for ever.
             let meta = self.metadata.settable(dir, name, &entry.meta, there);
             let has_other_owner = (meta.uid, meta.gid) != (there.meta.uid, there.meta.gid);
@@ -59,11 +59,11 @@ impl TargetTree {
     fn have_other_attributes(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> bool {
         let Some(wanted) = attributes(entry).filter(|_| self.metadata.keeps_attributes()) else { return false };
         let found = match there.kind {
-            FileType::RegularFile => {
-                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.job.request.metadata.preserve))
-            }
+            FileType::RegularFile => dir
+                .open_file(name, FollowLinks::Itself)
+                .map(|(file, _)| read(file, self.copy.request.metadata.preserve)),
             FileType::Directory => {
-                dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.job.request.metadata.preserve)))
+                dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.copy.request.metadata.preserve)))
             }
             _ => return false,
         };

@@ -27,22 +27,22 @@ impl TargetTree {
         let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
             return Ok(None);
         };
-        let shown = || escape(&self.job.destination.path(&path.dir.path_of(path.name.as_bytes())));
+        let shown = || escape(&self.copy.destination.path(&path.dir.path_of(path.name.as_bytes())));
         let compare = match found.kinship(header) {
             PartialMatch::Same => false,
             PartialMatch::Likely => true,
             PartialMatch::Other => {
                 let text = format!("{}: the source has changed since the partial copy; starting over", shown());
-                self.job.reporter.send(&WorkerMessage::Warning { text });
+                self.copy.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
             PartialMatch::Unusable => {
                 let text = format!("{}: the partial file was copied with other settings; starting over", shown());
-                self.job.reporter.send(&WorkerMessage::Warning { text });
+                self.copy.reporter.send(&WorkerMessage::Warning { text });
                 return Ok(None);
             }
         };
-        let Some(file) = self.temp_files.take_over(path, leaf, &self.job_locks)? else { return Ok(None) };
+        let Some(file) = self.temp_files.take_over(path, leaf, &self.copy_locks)? else { return Ok(None) };
         // Bytes after the end belong to no frame, so nothing verifies them.
         cut_to(&file, header.size)?;
         let file = OpenedFile::new(file, FileAccess::Write)?;

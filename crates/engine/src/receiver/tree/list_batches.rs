@@ -142,7 +142,7 @@ mod tests {
             more: None,
         });
         let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
-        target.handle_peer(&offer.encode(target.job.request.settings.number)).unwrap();
+        target.handle_peer(&offer.encode(target.copy.request.settings.number)).unwrap();
         match target.session.take_messages().pop() {
             Some(TargetMessage::Want { needs, .. }) => needs,
             other => panic!("{other:?}"),
@@ -163,13 +163,13 @@ mod tests {
         assert_eq!(needs, [TransferNeed::All, refused, refused, refused, refused]);
         assert!(directory.path().join("made").is_dir());
         let passed =
-            |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.job.request.settings.number));
+            |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.copy.request.settings.number));
         assert!(passed(3).is_err());
         assert_eq!(passed(4), Err(ProtocolError::Unasked("skipped source arguments")), "it was given up");
     }
 
     #[test]
-    fn directories_need_recursive_jobs_and_lists_need_list_jobs() {
+    fn directories_need_recursive_copies_and_lists_need_list_copies() {
         let (trees, directory) = target(ListedKinds::Trees);
         trees.tree.add_listed(batch(0, 1)).unwrap();
         assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);
@@ -177,7 +177,7 @@ mod tests {
         let (none, _directory) = target(ListedKinds::No);
         assert_eq!(none.tree.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed source argument")));
         assert!(
-            none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.job.request.settings.number)).is_err()
+            none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.copy.request.settings.number)).is_err()
         );
     }
 }

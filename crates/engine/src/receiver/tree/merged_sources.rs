@@ -47,7 +47,7 @@ pub(crate) enum MergeDecision {
 }
 
 impl MergedSources {
-    /// For these source arguments, in a job with this kind of list.
+    /// For these source arguments, in a copy with this kind of list.
     pub fn new(operands: &[TargetOperand], listed: ListedKinds) -> Self {
         let may_meet = operands.len() > 1 && operands.iter().any(|operand| operand.name.is_none());
         let is_wanted = may_meet && listed == ListedKinds::No;

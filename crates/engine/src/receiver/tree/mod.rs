@@ -19,14 +19,14 @@ use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds, OperandDestina
 use haul_proto::wire::report::WorkerMessage;
 
 use crate::fs::StatAhead;
+use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delete::Removals;
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::copy_locks::CopyLocks;
+use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::directory_locks::DirectoryLocks;
-use crate::receiver::place::job_locks::JobLocks;
-use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
 use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
 use crate::receiver::session::ReceiverSession;
@@ -37,7 +37,7 @@ use crate::receiver::tree::parent_directories::Below;
 
 /// Finds the location of each entry below the destination, and owns the partial files there.
 pub struct TargetTree {
-    pub(super) job: Arc<ReceiverJob>,
+    pub(super) copy: Arc<ReceiverCopy>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) removals: Arc<Removals>,
@@ -49,37 +49,37 @@ pub struct TargetTree {
     pub(super) merged_sources: MergedSources,
     /// Partial files.
     pub(super) temp_files: TempFiles,
-    /// Locks against other jobs on the same files.
-    pub(super) job_locks: JobLocks,
+    /// Locks against other copies on the same files.
+    pub(super) copy_locks: CopyLocks,
     /// Locations of journals.
     pub(super) journals: JournalLocation,
     /// Names that differ from existing ones by case alone.
     pub(super) case_folding: CaseFolding,
     /// Lookups of existing entries.
     pub(super) lookups: StatAhead,
-    /// Bytes and names that the job may still create.
-    pub(super) quota: Arc<JobQuota>,
+    /// Bytes and names that the copy may still create.
+    pub(super) quota: Arc<CopyQuota>,
 }
 
 impl TargetTree {
     pub(super) fn new(
         removals: &Arc<Removals>,
         journals: JournalLocation,
-        quota: Arc<JobQuota>,
+        quota: Arc<CopyQuota>,
         directories: Option<DirectoryLocks>,
     ) -> Self {
-        let job = &removals.job;
-        let lock_reports = Arc::clone(job);
+        let copy = &removals.copy;
+        let lock_reports = Arc::clone(copy);
         Self {
-            job: Arc::clone(job),
+            copy: Arc::clone(copy),
             metadata: Arc::clone(&removals.metadata),
             session: Arc::clone(&removals.session),
             removals: Arc::clone(removals),
             parents: Below::default(),
             list_batches: ListedBatches::default(),
-            merged_sources: MergedSources::new(&job.request.operands, job.request.listed),
-            temp_files: TempFiles::new(foreign_report(job)),
-            job_locks: JobLocks::new(job.request.again, directories, move |event| lock_reports.report_lock(event)),
+            merged_sources: MergedSources::new(&copy.request.operands, copy.request.listed),
+            temp_files: TempFiles::new(foreign_report(copy)),
+            copy_locks: CopyLocks::new(copy.request.again, directories, move |event| lock_reports.report_lock(event)),
             journals,
             case_folding: CaseFolding::default(),
             lookups: StatAhead::default(),
@@ -87,26 +87,26 @@ impl TargetTree {
         }
     }
 
-    /// Returns the job's unused quota to other clients.
+    /// Returns the copy's unused quota to other clients.
     pub fn end_quota(&self) {
-        self.quota.end(self.job.reporter.tally.counters().bytes_written);
+        self.quota.end(self.copy.reporter.tally.counters().bytes_written);
     }
 
-    /// Adds source arguments received while the job runs.
+    /// Adds source arguments received while the copy runs.
     pub fn add_listed(&self, batch: DestinationBatch) -> Result<(), ProtocolError> {
-        match self.job.request.listed {
+        match self.copy.request.listed {
             ListedKinds::No => Err(ProtocolError::Unasked("a listed source argument")),
             ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
         }
     }
 }
 
-fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
-    let job = Arc::clone(job);
+fn foreign_report(copy: &Arc<ReceiverCopy>) -> ForeignReport {
+    let copy = Arc::clone(copy);
     Box::new(move |path, name| {
-        let shown = escape(&job.destination.path(&path.dir.path_of(path.name.as_bytes())));
+        let shown = escape(&copy.destination.path(&path.dir.path_of(path.name.as_bytes())));
         let text = format!("{shown}: kept {name}, which is not haul's");
-        job.reporter.send(&WorkerMessage::Warning { text });
+        copy.reporter.send(&WorkerMessage::Warning { text });
     })
 }
 
@@ -115,14 +115,14 @@ impl TargetTree {
     pub(crate) fn requested_operand(&self, number: u32, entry: &Entry) -> Option<OperandDestination> {
         let is_directory = entry.kind == EntryContent::Directory;
         let fixed = || {
-            let operand = self.job.request.operands.get(number as usize)?;
-            let below = self.job.request.below.get(number as usize).cloned().unwrap_or_default();
+            let operand = self.copy.request.operands.get(number as usize)?;
+            let below = self.copy.request.below.get(number as usize).cloned().unwrap_or_default();
             (is_directory == operand.directory).then(|| OperandDestination { below, name: operand.name.clone() })
         };
-        match (&entry.kind, self.job.request.listed) {
+        match (&entry.kind, self.copy.request.listed) {
             (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
             // Only a sync preserves a symbolic link that is a source argument.
-            (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
+            (EntryContent::Symlink { .. }, _) if !self.copy.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
             (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take_destination(number),
@@ -140,12 +140,12 @@ impl TargetTree {
         if dir.is_absent() {
             return answer;
         }
-        match self.job_locks.enter(dir) {
+        match self.copy_locks.enter(dir) {
             Ok(()) => answer,
             Err(error) => {
-                let own_name = matches!(self.job.destination.kind, DestinationKind::Into(_)).then_some(name);
+                let own_name = matches!(self.copy.destination.kind, DestinationKind::Into(_)).then_some(name);
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
-                self.job.fail_entry(self.job.destination.path(relative), error);
+                self.copy.fail_entry(self.copy.destination.path(relative), error);
                 EntryAnswer::Refused
             }
         }

@@ -32,7 +32,7 @@ struct KnownBelow {
 #[derive(Clone)]
 pub struct DirectoryBelow {
     pub dir: Dir,
-    /// Whether it was empty at first, and only this job's entries are in it: no lookup is needed for a new one.
+    /// Whether it was empty at first, and only this copy's entries are in it: no lookup is needed for a new one.
     pub fresh: bool,
 }
 
@@ -66,7 +66,7 @@ impl TargetTree {
     }
 
     fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<DirectoryBelow> {
-        if self.job.is_dry() {
+        if self.copy.is_dry() {
             return match parent.child(name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Ok(DirectoryBelow { dir: parent.absent_child(name), fresh: true })
@@ -94,7 +94,7 @@ impl TargetTree {
         }
         self.metadata.commit_queue.queue_directory(parent)?;
         // A listed tree could contain an entry that is listed, too.
-        let fresh = is_new && self.job.request.listed == ListedKinds::Files;
+        let fresh = is_new && self.copy.request.listed == ListedKinds::Files;
         Ok(DirectoryBelow { dir, fresh })
     }
 }

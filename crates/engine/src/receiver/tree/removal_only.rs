@@ -1,4 +1,4 @@
-//! Jobs that only remove.
+//! Copies that only remove.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ impl TargetTree {
         let (dir, above) = match (parent, &entry.place) {
             (ParentDirectory::Operand(number), _) => {
                 let Some(operand) = self.requested_operand(number, entry) else {
-                    return self.job.refuse_operand(OverwriteRefusal::NotAsked);
+                    return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
                 };
                 let is_alone = self.removals.is_source_directory(operand.name.as_ref());
-                let dir = match (&self.job.destination.kind, &operand.name) {
+                let dir = match (&self.copy.destination.kind, &operand.name) {
                     (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
                     (DestinationKind::Into(dir), name) => operand
                         .below

@@ -1,4 +1,4 @@
-//! System statistics during a job: processors, disks, an interface. All files are opened before a worker confines
+//! System statistics during a copy: processors, disks, an interface. All files are opened before a worker confines
 //! itself, since afterwards that is impossible, and are read repeatedly. Unknown values are zero.
 
 mod disk;

@@ -1,4 +1,4 @@
-//! The threads of each end of a job: what they run, and which of them the end of the job waits for.
+//! The threads of each end of a copy: what they run, and which of them the end of the copy waits for.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -44,7 +44,7 @@ fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     }
 }
 
-/// Starts the threads that read and compare, for a job that only compares.
+/// Starts the threads that read and compare, for a copy that only compares.
 fn start_comparison(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     for id in 0..source.settings().streams {
         let source = Arc::clone(source);
@@ -59,10 +59,10 @@ pub(super) fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     start_walk(shared, source);
     let sending = Arc::clone(source);
     shared.work("haul-control", move |shared| {
-        let (mut packing, job) = (MessageCompressor::default(), sending.settings().number);
+        let (mut packing, copy) = (MessageCompressor::default(), sending.settings().number);
         send_messages(shared, || {
             let messages = sending.wait_for_messages()?;
-            Some(messages.into_iter().map(|message| packing.pack(message, job)).collect())
+            Some(messages.into_iter().map(|message| packing.pack(message, copy)).collect())
         })
     });
     if source.compares() {
@@ -81,11 +81,11 @@ pub(super) fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     }
 }
 
-/// Starts the target's threads that read and verify files. They end with the job, and its end does not wait for them:
+/// Starts the target's threads that read and verify files. They end with the copy, and its end does not wait for them:
 /// the source waits for their results.
 fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.job.compares() {
-        for id in 0..target.job.settings().streams {
+    if target.copy.compares() {
+        for id in 0..target.copy.settings().streams {
             let target = Arc::clone(target);
             shared.spawn(&format!("haul-t{id}"), move |shared| {
                 let _entered = shared.stages.enter(Some(id), Stage::Check);
@@ -110,7 +110,7 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
 pub(super) fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> SyncSender<Vec<u8>> {
     let (inbox, messages) = sync_channel(INBOX_MAX);
     let examining = Arc::clone(target);
-    // This thread ends with the control channel, so the end of the job does not wait for it.
+    // This thread ends with the control channel, so the end of the copy does not wait for it.
     shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
     start_proof(shared, target);
     let sending = Arc::clone(target);
@@ -129,12 +129,12 @@ pub(super) fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetRecei
     inbox
 }
 
-/// Starts the supervision of a program; it ends with the job.
+/// Starts the supervision of a program; it ends with the copy.
 fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.job.has_program() {
+    if target.copy.has_program() {
         let target = Arc::clone(target);
         shared.spawn("haul-program", move |shared| {
-            let failed = target.job.watch_program(|| shared.pause(PROGRAM_POLL));
+            let failed = target.copy.watch_program(|| shared.pause(PROGRAM_POLL));
             failed.into_iter().for_each(|error| shared.fail(&error.to_string()));
         });
     }
@@ -153,7 +153,7 @@ fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
 }
 
 pub(super) fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<TargetReceiver>) {
-    target.job.joins_source();
+    target.copy.joins_source();
     start_walk(shared, source);
     start_proof(shared, target);
     let (from, to) = (Arc::clone(source), Arc::clone(target));
@@ -200,9 +200,9 @@ fn forward_messages(
 
 fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Receiver<Vec<u8>>) {
     let _entered = shared.stages.enter(None, Stage::ExamineWait);
-    let (mut unpacking, job) = (MessageDecompressor::default(), target.job.settings().number);
+    let (mut unpacking, copy) = (MessageDecompressor::default(), target.copy.settings().number);
     for message in messages {
-        let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
+        let take = || target.handle_peer(&unpacking.unpack(&message, copy)?);
         if let Err(fault) = during(Stage::Examine, take) {
             shared.fail_for_good(&format!("protocol error of the source: {fault}"));
             return;
@@ -210,7 +210,7 @@ fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Rec
     }
 }
 
-/// Reports counters, often at first, so that a job that fails early has figures as well.
+/// Reports counters, often at first, so that a copy that fails early has figures as well.
 pub(super) fn report(shared: &RuntimeShared, every: Duration) {
     let mut pause = FIRST_REPORT.min(every);
     while shared.pause(pause) {

@@ -36,7 +36,7 @@ pub(super) struct Flow {
     asked: u64,
 }
 
-/// All flows of a job, and their frames to retransmit.
+/// All flows of a copy, and their frames to retransmit.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     unread: VecDeque<EntryId>,

@@ -19,7 +19,7 @@ impl<H> SourceSession<H> {
         self.check_offered(entry)?;
         let tracked =
             self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry without a pending answer"))?;
-        // A directory may be refused in a job that only removes.
+        // A directory may be refused in a copy that only removes.
         if need == TransferNeed::Refused && matches!(tracked.state, OfferState::Offered { .. }) {
             self.rejected.push(Arc::clone(&tracked.handle));
         }
@@ -56,7 +56,7 @@ impl<H> SourceSession<H> {
         Ok(())
     }
 
-    /// Checks that an offered entry with this content can have this need in this job.
+    /// Checks that an offered entry with this content can have this need in this copy.
     fn check_need(&self, need: TransferNeed, content: &EntryContent) -> Result<(), ProtocolError> {
         let is_needless = matches!(need, TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused);
         let is_forbidden = !is_needless && (need == TransferNeed::Compare) != self.settings.compares;
@@ -65,7 +65,7 @@ impl<H> SourceSession<H> {
             (TransferNeed::InOrder | TransferNeed::Delta, _) if self.settings.range.is_some() => {
                 "a need that a range forbids"
             }
-            _ if is_forbidden => "a need that this job forbids",
+            _ if is_forbidden => "a need that this copy forbids",
             (TransferNeed::Rest, EntryContent::File { size }) if *size <= self.settings.frame.pack_file_max() => {
                 "a need that a small file cannot have"
             }

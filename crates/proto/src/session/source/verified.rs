@@ -1,4 +1,4 @@
-//! Files verified at the target: those sent in this job and done, and existing ones known to be equal. A source that
+//! Files verified at the target: those sent in this copy and done, and existing ones known to be equal. A source that
 //! removes its files passes each to the engine. A file counts in the window until the engine has handled it, so that
 //! verified files do not pile up.
 

@@ -1,7 +1,7 @@
 //! Base files lost to deltas: a delta of one of them gave another value than the source sent.
 //!
 //! Whether a value is right tells a guessing source something of the base file. It learns that only once: no frame is
-//! built from a lost base file any more, for any entry. The next wrong value in the job ends the job.
+//! built from a lost base file any more, for any entry. The next wrong value in the copy ends the copy.
 
 use std::collections::BTreeSet;
 
@@ -37,12 +37,12 @@ impl LostBases {
 }
 
 impl<H> TargetSession<H> {
-    /// Sets the number of wrong values in earlier attempts at this job.
+    /// Sets the number of wrong values in earlier attempts at this copy.
     pub fn begin_with_wrong_deltas(&mut self, before: u32) {
         self.lost_bases.wrong = before;
     }
 
-    /// Returns the number of wrong values in this job.
+    /// Returns the number of wrong values in this copy.
     pub fn wrong_deltas(&self) -> u32 {
         self.lost_bases.wrong
     }

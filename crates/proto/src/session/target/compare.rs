@@ -1,5 +1,5 @@
 //! Existing frames for the source to compare. They belong to a partial file that may have changed at the source, or to
-//! any file in a job that only compares.
+//! any file in a copy that only compares.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -91,7 +91,7 @@ impl<H> TargetSession<H> {
         })
     }
 
-    /// Handles a Mismatch: differing frames are not sent where the job only compares.
+    /// Handles a Mismatch: differing frames are not sent where the copy only compares.
     pub(super) fn handle_differs(
         &mut self,
         entry: EntryId,

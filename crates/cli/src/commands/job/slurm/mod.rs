@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
-use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::JobOverview;

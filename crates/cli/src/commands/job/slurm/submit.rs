@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use haul_base::job::own_executable::own_executable;
+use haul_base::copy::own_executable::own_executable;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
 use haul_job::shard_result::{RecordedShard, ShardEnd};

@@ -4,9 +4,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{
-    CacheUse, DirectIo, Fsync, IntegrityOptions, Job, JobOptions, NULL_TARGET, PartialOptions, RemoteAccess,
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{
+    CacheUse, CopyOptions, CopySpec, DirectIo, Fsync, IntegrityOptions, NULL_TARGET, PartialOptions, RemoteAccess,
     ReportOptions, Retries, SourceOptions, TargetOptions,
 };
 use haul_proto::wire::measure::SCRATCH_NAMES;
@@ -27,37 +27,39 @@ enum Of {
 
 impl Probe {
     /// Returns the probed copy itself. It never runs in this form; it names the ends.
-    pub fn whole(&self) -> Job {
+    pub fn whole(&self) -> CopySpec {
         let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, ENDLESS));
-        self.job(source, self.target.clone(), [Of::Source, Of::Target])
+        self.copy(source, self.target.clone(), [Of::Source, Of::Target])
     }
 
-    /// Returns the job of a part. Written data goes into `scratch`, a directory at the target; `bytes` bounds the
+    /// Returns the copy of a part. Written data goes into `scratch`, a directory at the target; `bytes` bounds the
     /// zeros.
-    pub fn job_of(&self, part: ProbePart, scratch: &Path, bytes: u64) -> Job {
+    pub fn copy_of(&self, part: ProbePart, scratch: &Path, bytes: u64) -> CopySpec {
         let into = |name: &str| Location { host: self.target.host.clone(), path: scratch.join(name) };
         let [direct_file, buffered_file, copy] = SCRATCH_NAMES;
         let nowhere = |of| Location { host: self.host(of).clone(), path: NULL_TARGET.into() };
-        let mut job = match part {
+        let mut copy = match part {
             ProbePart::Read { .. } => {
                 let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, ENDLESS));
-                self.job(source, nowhere(Of::Source), [Of::Source, Of::Source])
+                self.copy(source, nowhere(Of::Source), [Of::Source, Of::Source])
             }
             ProbePart::Network { .. } => {
-                self.job(self.zeros(Of::Source, ENDLESS), nowhere(Of::Target), [Of::Source, Of::Target])
+                self.copy(self.zeros(Of::Source, ENDLESS), nowhere(Of::Target), [Of::Source, Of::Target])
             }
-            ProbePart::Back => self.job(self.zeros(Of::Target, ENDLESS), nowhere(Of::Source), [Of::Target, Of::Source]),
+            ProbePart::Back => {
+                self.copy(self.zeros(Of::Target, ENDLESS), nowhere(Of::Source), [Of::Target, Of::Source])
+            }
             ProbePart::Write { direct } => {
                 let name = if direct { direct_file } else { buffered_file };
-                self.job(self.zeros(Of::Target, bytes), into(name), [Of::Target, Of::Target])
+                self.copy(self.zeros(Of::Target, bytes), into(name), [Of::Target, Of::Target])
             }
             ProbePart::Whole => {
                 let source = self.source.clone().unwrap_or_else(|| self.zeros(Of::Source, bytes));
-                self.job(source, into(copy), [Of::Source, Of::Target])
+                self.copy(source, into(copy), [Of::Source, Of::Target])
             }
         };
         let direct = |is_direct| if is_direct { DirectIo::Always } else { DirectIo::Never };
-        let options = &mut job.options;
+        let options = &mut copy.options;
         match part {
             ProbePart::Read { direct: is_direct } => {
                 (options.storage.source.direct, options.storage.source.cache, options.storage.fsync) =
@@ -68,7 +70,7 @@ impl Probe {
             ProbePart::Back => {}
             ProbePart::Whole => options.target.directory.create = true,
         }
-        job
+        copy
     }
 
     fn host(&self, of: Of) -> &Host {
@@ -82,16 +84,16 @@ impl Probe {
         Location { host: self.host(of).clone(), path: PathBuf::from(format!("null:{bytes}")) }
     }
 
-    fn job(&self, source: Location, target: Location, ends: [Of; 2]) -> Job {
+    fn copy(&self, source: Location, target: Location, ends: [Of; 2]) -> CopySpec {
         let copy = self.options.clone();
-        let options = JobOptions {
+        let options = CopyOptions {
             source: SourceOptions { recursive: true, base: None, ..copy.source },
             target: TargetOptions { partial: PartialOptions::NONE, ..copy.target },
             integrity: IntegrityOptions { blake3: false, digest_existing: false, ..copy.integrity },
             reports: ReportOptions { files: false, progress_every: CHECK_EVERY },
             ..copy
         };
-        Job { sources: vec![source], list: None, target, options, access: self.access(ends) }
+        CopySpec { sources: vec![source], list: None, target, options, access: self.access(ends) }
     }
 
     /// Returns the remote access of both ends of a part, as that of the ends they play.
@@ -124,9 +126,9 @@ pub fn path(bytes: &[u8]) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::spec::Login;
+    use haul_base::copy::spec::Login;
 
-    use haul_base::job::spec::CompressionPolicy;
+    use haul_base::copy::spec::CompressionPolicy;
 
     use super::*;
 
@@ -141,7 +143,7 @@ mod tests {
         Probe {
             source,
             target: Location { host, path: "/archive".into() },
-            options: JobOptions::default(),
+            options: CopyOptions::default(),
             access,
             time: Duration::from_secs(3),
             bytes_max: 1 << 30,
@@ -150,20 +152,20 @@ mod tests {
         }
     }
 
-    fn shown(job: &Job) -> String {
+    fn shown(copy: &CopySpec) -> String {
         let place = |at: &Location| match &at.host {
             Host::Local => at.path.display().to_string(),
             Host::Remote { name, .. } | Host::Served { name, .. } => format!("{name}:{}", at.path.display()),
         };
-        let commands = [&job.access.source_command, &job.access.target_command];
+        let commands = [&copy.access.source_command, &copy.access.target_command];
         let commands = commands.map(|command| command.as_deref().unwrap_or_default());
-        format!("{} {} ({})", place(&job.sources[0]), place(&job.target), commands.join(" "))
+        format!("{} {} ({})", place(&copy.sources[0]), place(&copy.target), commands.join(" "))
     }
 
     #[test]
     fn each_part_is_a_copy_between_its_hosts() {
         let probe = probe(Some(Location { host: Host::Local, path: "run7".into() }));
-        let of = |part| shown(&probe.job_of(part, Path::new("/archive/.haul-probe-1"), 4096));
+        let of = |part| shown(&probe.copy_of(part, Path::new("/archive/.haul-probe-1"), 4096));
         let parts = [
             ProbePart::Read { direct: true },
             ProbePart::Network { streams: Some(1) },
@@ -187,18 +189,18 @@ mod tests {
     #[test]
     fn probes_keep_nothing_restart_nothing_and_do_not_compress_zeros() {
         let from_memory = probe(None);
-        let whole = from_memory.job_of(ProbePart::Whole, Path::new("/s"), 99);
+        let whole = from_memory.copy_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(shown(&whole), "null:99 db1:/s/whole (at-source at-target)");
         assert_eq!(whole.compression(), CompressionPolicy::Off);
         let of_files = probe(Some(Location { host: Host::Local, path: "run7".into() }));
-        let whole = of_files.job_of(ProbePart::Whole, Path::new("/s"), 99);
+        let whole = of_files.copy_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(whole.compression(), CompressionPolicy::Auto);
         assert!(
             !whole.options.target.partial.resume
                 && !whole.options.target.partial.keep
                 && whole.access.retries == Retries::NEVER
         );
-        let network = of_files.job_of(ProbePart::Network { streams: None }, Path::new("/s"), 99);
+        let network = of_files.copy_of(ProbePart::Network { streams: None }, Path::new("/s"), 99);
         assert_eq!((network.options.streams.count, network.compression()), (None, CompressionPolicy::Off));
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of a served worker's running job for its server, shared in an unnamed file.
+//! Figures of a served worker's running copy for its server, shared in an unnamed file.
 
 use std::io;
 use std::os::fd::OwnedFd;

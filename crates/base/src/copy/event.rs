@@ -1,4 +1,4 @@
-//! Events of a running job. The library never prints; callers observe these.
+//! Events of a running copy. The library never prints; callers observe these.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ pub use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 pub use haul_proto::wire::slowest_files::SlowFile;
 pub use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 
-use crate::job::spec::{ChecksumAlgorithm, Cipher};
-use crate::job::summary::Summary;
-pub use crate::job::transport_path::{NetworkPath, TransportPath};
+use crate::copy::spec::{ChecksumAlgorithm, Cipher};
+use crate::copy::summary::Summary;
+pub use crate::copy::transport_path::{NetworkPath, TransportPath};
 
 impl Event {
     /// Approximate bytes of its paths and texts.
@@ -48,7 +48,7 @@ impl Event {
 /// Most bytes of a difference: names of attributes, ranges.
 const DIFFERENCE_BYTES: usize = 16 << 10;
 
-/// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
+/// Receives events, in order, from the controller's thread. It must not block for long: the copy waits for it.
 pub trait Observer {
     /// Called for each event.
     fn event(&mut self, event: &Event);
@@ -85,7 +85,7 @@ pub enum Event {
         /// The reason, if it left a path.
         because: Option<String>,
     },
-    /// A connection was lost. The job restarts after a pause; transferred data is not copied again.
+    /// A connection was lost. The copy restarts after a pause; transferred data is not copied again.
     Restarted {
         /// The lost connection and the reason, in one line.
         reason: String,
@@ -144,12 +144,12 @@ pub enum Event {
         /// The change.
         change: SourceChange,
     },
-    /// The rate limit was changed during the job.
+    /// The rate limit was changed during the copy.
     RateLimit {
         /// The new limit; `None` for no limit.
         bytes_per_s: Option<u64>,
     },
-    /// The caller paused the job, or resumed it.
+    /// The caller paused the copy, or resumed it.
     Pause {
         /// Whether it is paused.
         is_paused: bool,
@@ -159,13 +159,13 @@ pub enum Event {
         /// Number of streams from now on, once they are connected.
         wanted: u16,
     },
-    /// The job ends with an error: what it had done until then. Only of a job that had found something to copy.
+    /// The copy ends with an error: what it had done until then. Only of a copy that had found something to copy.
     Stopped(Box<Summary>),
     /// Anything else worth one line.
     Warning(String),
 }
 
-/// Figures of a running job.
+/// Figures of a running copy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// Files found at the source so far.
@@ -182,13 +182,13 @@ pub struct Progress {
     pub bytes_written: u64,
     /// Bytes of files present before.
     pub bytes_skipped: u64,
-    /// Bytes that both ends have read and compared, in a job that only compares.
+    /// Bytes that both ends have read and compared, in a copy that only compares.
     pub bytes_compared: u64,
     /// Streams in use.
     pub streams: u16,
     /// Most streams.
     pub streams_max: u16,
-    /// Whether the job is paused.
+    /// Whether the copy is paused.
     pub is_paused: bool,
     /// The present rate limit, in bytes per second.
     pub rate_limit_bytes_per_s: Option<u64>,

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use haul_base::job::event::{Progress, TransportPath};
-use haul_base::job::spec::{DeltaCounters, Job, JobOptions, NULL_TARGET, Verify};
-use haul_base::job::summary::{
-    ComparisonResult, CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes, Summary,
-    TransferTotals,
+use haul_base::copy::event::{Progress, TransportPath};
+use haul_base::copy::spec::{CopyOptions, CopySpec, DeltaCounters, NULL_TARGET, Verify};
+use haul_base::copy::summary::{
+    ComparisonResult, CompressionResult, ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary,
+    Summary, TransferTotals,
 };
 use haul_proto::diagnose::pauses::Pauses;
 use haul_proto::diagnose::watch::BottleneckWatch;
-use haul_proto::diagnose::{JobMeasurements, Verdict, diagnose};
+use haul_proto::diagnose::{CopyMeasurements, Verdict, diagnose};
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures};
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
@@ -29,7 +29,7 @@ const REASONS_MAX: usize = 8;
 
 /// Progress of an attempt.
 #[derive(Default)]
-pub struct JobProgress {
+pub struct CopyProgress {
     is_one_worker: bool,
     is_one_machine: bool,
     /// Files that failed.
@@ -69,7 +69,7 @@ pub struct TransferTerms<'a> {
     pub control: &'a ControlRequests,
 }
 
-impl JobProgress {
+impl CopyProgress {
     /// Before any report of these workers.
     pub fn new(workers: &Workers) -> Self {
         let [source, target] = WorkerRole::BOTH.map(|role| workers.hello(role).boot);
@@ -121,7 +121,7 @@ impl JobProgress {
         true
     }
 
-    /// Records that the caller paused the job, or resumed it.
+    /// Records that the caller paused the copy, or resumed it.
     pub fn record_pause(&mut self, is_paused: bool, terms: TransferTerms<'_>) {
         let case = self.measurements_with_pauses(terms);
         self.pauses.set(is_paused, &case);
@@ -173,13 +173,13 @@ impl JobProgress {
     }
 
     /// The measurements so far, without pauses.
-    pub fn measurements(&self, terms: TransferTerms<'_>) -> JobMeasurements {
+    pub fn measurements(&self, terms: TransferTerms<'_>) -> CopyMeasurements {
         self.pauses.without(&self.measurements_with_pauses(terms))
     }
 
-    fn measurements_with_pauses(&self, terms: TransferTerms<'_>) -> JobMeasurements {
+    fn measurements_with_pauses(&self, terms: TransferTerms<'_>) -> CopyMeasurements {
         let [source, target] = &self.ends;
-        JobMeasurements {
+        CopyMeasurements {
             source: source.load,
             target: target.load,
             is_one_worker: self.is_one_worker,
@@ -192,8 +192,8 @@ impl JobProgress {
     }
 
     /// The bottleneck of a copy; `None` if nothing was copied.
-    pub fn verdict(&self, job: &Job, all: &Counters, terms: TransferTerms<'_>) -> Option<Verdict> {
-        let is_copy = !job.options.compare && !matches!(terms.transport, TransportPath::None);
+    pub fn verdict(&self, copy: &CopySpec, all: &Counters, terms: TransferTerms<'_>) -> Option<Verdict> {
+        let is_copy = !copy.options.compare && !matches!(terms.transport, TransportPath::None);
         let is_up_to_date = all.files_copied == 0 && all.files_skipped > 0 && all.bytes_written == 0;
         (is_copy && !is_up_to_date).then(|| diagnose(&self.measurements(terms)))
     }
@@ -235,8 +235,8 @@ impl JobProgress {
 
 /// The result of an attempt, apart from what its caller adds.
 pub struct EndedAttempt<'a> {
-    pub progress: &'a JobProgress,
-    pub job: &'a Job,
+    pub progress: &'a CopyProgress,
+    pub copy: &'a CopySpec,
     pub reports: [FinalReport; 2],
     pub elapsed: Duration,
     pub blake3: bool,
@@ -251,7 +251,7 @@ impl EndedAttempt<'_> {
 
     /// Makes the summary.
     pub fn summary(self, paused: Duration, diagnosis: Diagnosis) -> Summary {
-        let (counters, progress, options) = (self.counters(), self.progress, &self.job.options);
+        let (counters, progress, options) = (self.counters(), self.progress, &self.copy.options);
         let [source, target] = &self.reports;
         Summary {
             files: TransferTotals {
@@ -266,7 +266,7 @@ impl EndedAttempt<'_> {
             },
             left_out: progress.left_out_by.clone(),
             counters,
-            times: JobTimes { elapsed: self.elapsed, paused, restarts: 0 },
+            times: CopyTimes { elapsed: self.elapsed, paused, restarts: 0 },
             integrity: IntegritySummary {
                 blake3: self.blake3,
                 durable: target.durable,
@@ -283,7 +283,7 @@ impl EndedAttempt<'_> {
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
             is_dry: options.target.sync.is_dry,
             is_timed: options.stop.after.is_some() && !progress.is_over(),
-            is_resumable: is_resumable(self.job, &counters),
+            is_resumable: is_resumable(self.copy, &counters),
             ends: [0, 1].map(|end| end_summary(&progress.ends[end], &self.reports[end])),
             connection: self.connection,
         }
@@ -292,16 +292,16 @@ impl EndedAttempt<'_> {
 
 /// Whether the target has complete files, or a partial one that is large enough for a journal. Sizes of single files are
 /// unknown here, so files count as large if they are on average.
-fn is_resumable(job: &Job, counters: &Counters) -> bool {
-    let JobOptions { target, pipes, compare, .. } = &job.options;
-    let keeps = !is_null_target(job) && pipes.target.is_none() && !compare && !target.sync.is_dry;
+fn is_resumable(copy: &CopySpec, counters: &Counters) -> bool {
+    let CopyOptions { target, pipes, compare, .. } = &copy.options;
+    let keeps = !is_null_target(copy) && pipes.target.is_none() && !compare && !target.sync.is_dry;
     let is_large = counters.bytes_found / counters.files_found.max(1) >= target.partial.journal_file_min();
     let has_partial = target.partial.keep && target.partial.resume && counters.bytes_written > 0 && is_large;
     keeps && (counters.files_copied > 0 || has_partial)
 }
 
-fn is_null_target(job: &Job) -> bool {
-    job.target.path == Path::new(NULL_TARGET)
+fn is_null_target(copy: &CopySpec) -> bool {
+    copy.target.path == Path::new(NULL_TARGET)
 }
 
 fn end_summary(end: &EndProgress, last: &FinalReport) -> EndSummary {

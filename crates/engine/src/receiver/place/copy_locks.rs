@@ -20,7 +20,7 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::sys::confine::ConfineBounds;
 use crate::sys::lock_holder::LockTable;
 
-/// Longest total wait of a job for other runs: a worker whose controller was killed needs a moment to notice.
+/// Longest total wait of a copy for other runs: a worker whose controller was killed needs a moment to notice.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same limit after an attempt with a lost connection. Its worker ends after the idle timeout, and the kernel
 /// releases its files after their last write.
@@ -29,7 +29,7 @@ const PATIENCE_AGAIN: Duration = Duration::from_secs(20);
 const SILENT_WAIT: Duration = Duration::from_millis(300);
 /// Interval between attempts.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
-/// Most directories locked by a job. The first alone excludes another run of the same job.
+/// Most directories locked by a copy. The first alone excludes another run of the same copy.
 const DIRECTORIES_HELD_MAX: usize = 64;
 
 /// A locked entry.
@@ -56,24 +56,24 @@ fn wait_text(run: OtherRun, locked: LockedEntry) -> String {
 /// The message when an attempt ends.
 fn lost_text(run: OtherRun, locked: LockedEntry) -> String {
     match locked {
-        LockedEntry::File => format!("{run} is writing a file of this job"),
-        LockedEntry::Directory => format!("{run} is copying into a directory of this job"),
+        LockedEntry::File => format!("{run} is writing a file of this copy"),
+        LockedEntry::Directory => format!("{run} is copying into a directory of this copy"),
     }
 }
 
 /// Events to report about other runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockEvent {
-    /// The job waits for another run. Reported once in a job.
+    /// The copy waits for another run. Reported once in a copy.
     Waits(String),
     /// A repeated attempt waited in vain, often for the worker of the previous one. Only a later attempt can continue.
     Lost(String),
 }
 
-/// Locks of a job, and its waits for other runs.
-pub struct JobLocks {
+/// Locks of a copy, and its waits for other runs.
+pub struct CopyLocks {
     patience: Duration,
-    /// An earlier attempt of this job has been made.
+    /// An earlier attempt of this copy has been made.
     is_again: bool,
     report: Box<dyn Fn(LockEvent) + Send + Sync>,
     table: LockTable,
@@ -89,16 +89,16 @@ struct JobLockState {
     since: Option<Instant>,
     /// The wait was reported.
     is_told: bool,
-    /// The job is over, so waits end.
+    /// The copy is over, so waits end.
     closed: bool,
-    /// Directories locked by this job.
+    /// Directories locked by this copy.
     held: Vec<(FileIdentity, Option<DirectoryLock>)>,
-    /// The run that holds a directory needed by this job.
+    /// The run that holds a directory needed by this copy.
     lost_to: Option<OtherRun>,
 }
 
-impl JobLocks {
-    /// For a job that starts, or restarts with `again`; `report` informs its controller.
+impl CopyLocks {
+    /// For a copy that starts, or restarts with `again`; `report` informs its controller.
     pub fn new(
         again: bool,
         directories: Option<DirectoryLocks>,
@@ -122,7 +122,7 @@ impl JobLocks {
         }
     }
 
-    /// Locks a file or directory. Waits as long as the job's limit permits; the threads count as idle meanwhile.
+    /// Locks a file or directory. Waits as long as the copy's limit permits; the threads count as idle meanwhile.
     pub fn lock(&self, file: &OwnedFd, locked: LockedEntry) -> Result<(), OtherRun> {
         self.lock_as(file, locked, FlockOperation::NonBlockingLockExclusive)
     }
@@ -159,9 +159,9 @@ impl JobLocks {
         }
     }
 
-    /// Locks the directory of a source argument until the job ends. The error names the other run.
+    /// Locks the directory of a source argument until the copy ends. The error names the other run.
     ///
-    /// After one failure, all later calls fail. Otherwise two runs of one job would each lock some of its directories,
+    /// After one failure, all later calls fail. Otherwise two runs of one copy would each lock some of its directories,
     /// and neither could finish.
     pub fn enter(&self, dir: &Dir) -> Result<(), FileError> {
         let state = lock(&self.state);
@@ -199,7 +199,7 @@ impl JobLocks {
         self.over.notify_all();
     }
 
-    /// Waits for a moment. `false`, at once, after the limit or the end of the job.
+    /// Waits for a moment. `false`, at once, after the limit or the end of the copy.
     fn waits(&self, rival: OtherRun, locked: LockedEntry) -> bool {
         let mut state = lock(&self.state);
         let waited = state.since.get_or_insert_with(Instant::now).elapsed();
@@ -223,13 +223,13 @@ mod tests {
     use super::*;
     use crate::fs::testing::in_time;
 
-    fn run(place: &Path, patience: Duration) -> JobLocks {
+    fn run(place: &Path, patience: Duration) -> CopyLocks {
         let directories = DirectoryLocks::open(Some(&place.join("state")));
         assert!(directories.is_some());
-        JobLocks { directories, ..JobLocks::with_patience(patience) }
+        CopyLocks { directories, ..CopyLocks::with_patience(patience) }
     }
 
-    fn hasty(place: &Path) -> JobLocks {
+    fn hasty(place: &Path) -> CopyLocks {
         run(place, Duration::ZERO)
     }
 
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_job_waits_for_no_lock() {
+    fn a_finished_copy_waits_for_no_lock() {
         in_time(|| {
             let place = tempfile::tempdir().unwrap();
             let first = hasty(place.path());
@@ -322,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_holds_no_more_than_a_few_directories() {
+    fn a_copy_holds_no_more_than_a_few_directories() {
         let place = tempfile::tempdir().unwrap();
         let locks = hasty(place.path());
         (0..DIRECTORIES_HELD_MAX + 3).for_each(|n| locks.enter(&dir(place.path(), &n.to_string())).unwrap());
         assert_eq!(lock(&locks.state).held.len(), DIRECTORIES_HELD_MAX);
     }
 
-    /// Reports of a job that waits for a while, and then in vain.
+    /// Reports of a copy that waits for a while, and then in vain.
     fn reported(again: bool) -> (OtherRun, Vec<LockEvent>) {
         let place = tempfile::tempdir().unwrap();
         let first = hasty(place.path());
@@ -337,7 +337,7 @@ mod tests {
         let (sender, events) = std::sync::mpsc::channel();
         let report = move |event| sender.send(event).unwrap();
         let directories = DirectoryLocks::open(Some(&place.path().join("state")));
-        let second = JobLocks { patience: SILENT_WAIT * 2, ..JobLocks::new(again, directories, report) };
+        let second = CopyLocks { patience: SILENT_WAIT * 2, ..CopyLocks::new(again, directories, report) };
         (0..2).for_each(|_| drop(second.enter(&dir(place.path(), "a")).unwrap_err()));
         drop(second);
         (OtherRun { process: Some(std::process::id()) }, events.iter().collect())

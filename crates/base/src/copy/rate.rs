@@ -1,4 +1,4 @@
-//! A caller's changes of a running job's rate.
+//! A caller's changes of a running copy's rate.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use haul_proto::limits::RATE_MIN;
 
 use crate::sys::sync::lock;
 
-/// Changes the limit of a running job ([`crate::job::spec::StreamOptions::rate_bytes_per_s`]). Clones are the same handle.
+/// Changes the limit of a running copy ([`crate::copy::spec::StreamOptions::rate_bytes_per_s`]). Clones are the same handle.
 #[derive(Debug, Clone, Default)]
 pub struct RateHandle(Arc<Mutex<RequestedRate>>);
 

@@ -1,4 +1,4 @@
-//! The summary of a completed job, or of what a stopped one had done.
+//! The summary of a completed copy, or of what a stopped one had done.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use haul_proto::wire::slowest_files::SlowFile;
 use super::spec::{Cipher, CompressionMethod, DeltaCounters};
 use super::transport_path::TransportPath;
 
-/// The result of a job. After a restart, all but totals and times are those of the last attempt.
+/// The result of a copy. After a restart, all but totals and times are those of the last attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Totals of files and bytes.
@@ -23,7 +23,7 @@ pub struct Summary {
     /// Entries left out by reason, the first few reasons.
     pub left_out: Vec<(String, u64)>,
     /// Durations and restarts.
-    pub times: JobTimes,
+    pub times: CopyTimes,
     /// The connection that carried the data.
     pub connection: ConnectionSummary,
     /// Checks of the data.
@@ -40,7 +40,7 @@ pub struct Summary {
     pub is_dry: bool,
     /// Whether its duration ended it (`--duration`), with data left to send.
     pub is_timed: bool,
-    /// Whether the target kept something of a job that ended early, so that a rerun resumes.
+    /// Whether the target kept something of a copy that ended early, so that a rerun resumes.
     pub is_resumable: bool,
     /// Resources of source and target; within one process, twice the same metrics.
     pub ends: [EndSummary; 2],
@@ -84,9 +84,9 @@ pub struct TransferTotals {
     pub cloned_bytes: u64,
 }
 
-/// Durations and restarts of a job.
+/// Durations and restarts of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct JobTimes {
+pub struct CopyTimes {
     /// From the start of the command to the last acknowledgement.
     pub elapsed: Duration,
     /// Time in pauses.
@@ -119,14 +119,14 @@ pub struct IntegritySummary {
     pub durable: bool,
     /// Bytes read back by origin, if the disk was verified.
     pub read_back: Option<ReadBackBytes>,
-    /// Result of a job that only compares. Then nothing was copied.
+    /// Result of a copy that only compares. Then nothing was copied.
     pub comparison: Option<ComparisonResult>,
 }
 
 /// The bottleneck and its remedies.
 #[derive(Debug, Clone, Default)]
 pub struct Diagnosis {
-    /// The bottleneck; `None` in a job that only compares.
+    /// The bottleneck; `None` in a copy that only compares.
     pub verdict: Option<Verdict>,
     /// How the parts of the path were used.
     pub parts: Vec<PartUse>,
@@ -155,7 +155,7 @@ pub struct EndSummary {
     pub sandbox: Option<SandboxReport>,
 }
 
-/// Result of a job that only compares.
+/// Result of a copy that only compares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ComparisonResult {
     /// Files of the source compared with the target's.

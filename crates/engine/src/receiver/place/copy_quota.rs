@@ -4,18 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haul_base::job::allowance::Allowance;
+use haul_base::copy::allowance::Allowance;
 
 use crate::receiver::place::error::FileError;
 
-/// This job's share of the limit; unlimited without a server.
+/// This copy's share of the limit; unlimited without a server.
 #[derive(Default)]
-pub struct JobQuota {
+pub struct CopyQuota {
     allowance: Option<Arc<Allowance>>,
     bytes: AtomicU64,
 }
 
-impl JobQuota {
+impl CopyQuota {
     /// A share of a server's limit, if there is one.
     pub fn new(allowance: Option<Arc<Allowance>>) -> Self {
         Self { allowance, bytes: AtomicU64::new(0) }
@@ -35,7 +35,7 @@ impl JobQuota {
         reserved.map_err(|error| FileError::Quota(error.into()))
     }
 
-    /// Ends the job after `came` bytes, and returns the rest of the reservation.
+    /// Ends the copy after `came` bytes, and returns the rest of the reservation.
     pub fn end(&self, came: u64) {
         let unused = self.bytes.swap(0, Ordering::Relaxed).saturating_sub(came);
         self.allowance.iter().for_each(|allowance| allowance.give_back(unused));
@@ -49,15 +49,15 @@ mod tests {
     #[test]
     fn unused_quota_is_returned() {
         let allowance = Arc::new(Allowance::new(Some(10), Some(2)).unwrap());
-        let job = || JobQuota::new(Some(Arc::clone(&allowance)));
-        let broken = job();
-        assert!(broken.reserve(8).is_ok() && broken.take_names(1).is_ok() && job().reserve(3).is_err());
+        let copy = || CopyQuota::new(Some(Arc::clone(&allowance)));
+        let broken = copy();
+        assert!(broken.reserve(8).is_ok() && broken.take_names(1).is_ok() && copy().reserve(3).is_err());
         broken.end(5);
         broken.end(5);
-        let next = job();
+        let next = copy();
         assert!(next.reserve(6).is_err() && next.reserve(5).is_ok());
         assert!(next.take_names(1).is_ok() && next.take_names(1).is_err());
-        let any = JobQuota::default();
+        let any = CopyQuota::default();
         assert!(any.reserve(u64::MAX).is_ok() && any.take_names(u64::MAX).is_ok());
     }
 }

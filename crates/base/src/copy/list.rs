@@ -1,10 +1,10 @@
-//! A list of sources, read while the job runs, once in each attempt. Its format is the caller's.
+//! A list of sources, read while the copy runs, once in each attempt. Its format is the caller's.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::location::{Host, Location};
+use crate::copy::location::{Host, Location};
 
 /// A list of sources.
 #[derive(Clone)]

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_base::job::account::{WorkDone, WorkKind};
+use haul_base::copy::account::{WorkDone, WorkKind};
 use haul_proto::entry::{Entry, EntryKind};
 use haul_proto::entry_extras::ExtrasFilter;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::JobNumber;
+use haul_proto::ids::CopyNumber;
 use haul_proto::overwrite_policy::{OverwriteRefusal, OverwriteRules};
 use haul_proto::path::escape;
 use haul_proto::session::step::EntryAnswer;
@@ -27,16 +27,16 @@ use crate::policy::audit::AuditAction;
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, size_of};
+use crate::receiver::place::copy_locks::LockEvent;
 use crate::receiver::place::destination::{Destination, DestinationKind};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::place::job_locks::LockEvent;
 use crate::receiver::worker_context::WorkerContext;
 
-/// Constant properties of one job at the target.
-pub struct ReceiverJob {
+/// Constant properties of one copy at the target.
+pub struct ReceiverCopy {
     /// The controller's request.
     pub(super) request: TargetRequest,
     /// The destination.
@@ -61,7 +61,7 @@ pub struct ReceiverJob {
     pub(crate) reporter: Reporter,
 }
 
-impl ReceiverJob {
+impl ReceiverCopy {
     pub(super) fn new(
         request: TargetRequest,
         destination: Destination,
@@ -129,7 +129,7 @@ impl ReceiverJob {
         self.destination.dir().map(Dir::identity)
     }
 
-    /// Whether the job only compares.
+    /// Whether the copy only compares.
     pub fn compares(&self) -> bool {
         self.request.compare.is_some()
     }
@@ -189,7 +189,7 @@ impl ReceiverJob {
         self.destination.sink().is_some_and(InOrderSink::has_program)
     }
 
-    /// Polls a program for failure until `pause` reports the end of the job, since its source may send nothing for
+    /// Polls a program for failure until `pause` reports the end of the copy, since its source may send nothing for
     /// long. Returns its error.
     pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<ProgramError> {
         let sink = self.destination.sink()?;
@@ -219,8 +219,8 @@ impl ReceiverJob {
         self.request.verify == Verify::Memory || self.reporter.is_audited() && !self.is_within_process()
     }
 
-    pub(crate) fn check_job(&self, job: JobNumber) -> Result<(), ProtocolError> {
-        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another job")) }
+    pub(crate) fn check_copy(&self, copy: CopyNumber) -> Result<(), ProtocolError> {
+        if copy == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another copy")) }
     }
 
     /// Whether this is a dry run.
@@ -281,7 +281,7 @@ fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: 
     false
 }
 
-impl ReceiverJob {
+impl ReceiverCopy {
     pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
         self.fail_entry(self.destination.path(b""), refusal.text());
         EntryAnswer::Refused

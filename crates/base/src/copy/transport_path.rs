@@ -1,4 +1,4 @@
-//! How data travels between the ends of a job.
+//! How data travels between the ends of a copy.
 
 /// Transport of the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

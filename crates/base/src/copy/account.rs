@@ -7,7 +7,7 @@ pub struct WorkAccount {
     pub did: Option<WorkDone>,
     /// The reason for a failure, if known; one line.
     pub why: Option<String>,
-    /// Whether the worker ended before its job started.
+    /// Whether the worker ended before its copy started.
     pub is_idle: bool,
 }
 
@@ -39,7 +39,7 @@ pub enum WorkKind {
 
 /// Prefix of a line about completed work.
 const DID: &str = "HAUL-DID ";
-/// A line about a job that never started.
+/// A line about a copy that never started.
 const IDLE: &str = "HAUL-IDLE";
 /// Prefix of a line with the reason for failure.
 const WHY: &str = "HAUL-WHY ";

@@ -1,4 +1,4 @@
-//! The specification of a job. Only the command line makes it.
+//! The specification of a copy. Only the command line makes it.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -25,15 +25,15 @@ pub use haul_proto::wire::write_options::{
     DirectoryOptions, LiveSourceOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions,
 };
 
-pub use crate::job::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
-pub use crate::job::list::{ListLine, ListReader, SourceList};
-use crate::job::location::{Host, Location};
-pub use crate::job::network::{AddressFamily, CallbackAddress, NetworkOptions, Transport};
-pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
+pub use crate::copy::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
+pub use crate::copy::list::{ListLine, ListReader, SourceList};
+use crate::copy::location::{Host, Location};
+pub use crate::copy::network::{AddressFamily, CallbackAddress, NetworkOptions, Transport};
+pub use crate::copy::null::{NOTHING as NULL_TARGET, is_null, names_null};
 
 /// One copy: sources, target and options. Each may be local or remote.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct CopySpec {
     /// At least one, unless there is a list; all on one host.
     pub sources: Vec<Location>,
     /// Sources read from a list, in place of `sources`.
@@ -41,12 +41,12 @@ pub struct Job {
     /// Their target.
     pub target: Location,
     /// Options of the copy.
-    pub options: JobOptions,
+    pub options: CopyOptions,
     /// Access to remote hosts.
     pub access: RemoteAccess,
 }
 
-impl Job {
+impl CopySpec {
     /// The host of all sources.
     pub fn source_host(&self) -> &Host {
         match (&self.list, self.sources.first()) {
@@ -164,7 +164,7 @@ pub struct Retries {
     pub times: Option<u32>,
     /// `--retry-for`: a time limit; `None` for no limit.
     pub time: Option<Duration>,
-    /// Number of started attempts without further progress after which the job fails: their cause is then not the
+    /// Number of started attempts without further progress after which the copy fails: their cause is then not the
     /// connection. `None` for no limit.
     pub breaks: Option<u32>,
     /// Whether to retry the first connection too.
@@ -184,7 +184,7 @@ impl Default for Retries {
 
 /// Options of a copy.
 #[derive(Debug, Clone)]
-pub struct JobOptions {
+pub struct CopyOptions {
     /// Compare both ends without copying. Most other options then have no effect.
     pub compare: bool,
     /// Selection of entries.
@@ -203,15 +203,15 @@ pub struct JobOptions {
     pub pipes: Pipes,
     /// Reports.
     pub reports: ReportOptions,
-    /// Conditions that end the job early.
+    /// Conditions that end the copy early.
     pub stop: StopOptions,
     /// `--cpus`: the CPUs of both ends, if they exist there; empty for all.
     pub cpus: Vec<u16>,
-    /// Part of the work on a file that several jobs copy; `None`: whole files.
-    pub range: Option<JobRange>,
+    /// Part of the work on a file that several copies copy; `None`: whole files.
+    pub range: Option<CopyRange>,
 }
 
-impl Default for JobOptions {
+impl Default for CopyOptions {
     fn default() -> Self {
         let owners = OwnerOptions { by_name: true, ..OwnerOptions::default() };
         Self {
@@ -243,7 +243,7 @@ pub struct SourceOptions {
     pub symlinks: Symlinks,
     /// `-+`, `-^`: entries that the walk skips.
     pub skip: SkipOptions,
-    /// `--refuse-growing`, and whether a job's plan lists the sources.
+    /// `--refuse-growing`, and whether a copy's plan lists the sources.
     pub live: LiveSourceOptions,
     /// `--include`, `--exclude` and similar options.
     pub filters: FilterOptions,
@@ -282,19 +282,19 @@ pub struct StorageOptions {
 /// Data streams.
 #[derive(Debug, Clone, Default)]
 pub struct StreamOptions {
-    /// `-s`: number of streams; `None`: chosen, and changed while the job runs.
+    /// `-s`: number of streams; `None`: chosen, and changed while the copy runs.
     pub count: Option<u16>,
     /// Encryption.
     pub cipher: Cipher,
-    /// `-c`: compression before encryption. Never within one machine. [`Job::compression`] applies it.
+    /// `-c`: compression before encryption. Never within one machine. [`CopySpec::compression`] applies it.
     pub compression: CompressionPolicy,
-    /// Compress the zeros of `null:`, too. They would vanish, and the job would not measure its path.
+    /// Compress the zeros of `null:`, too. They would vanish, and the copy would not measure its path.
     pub compresses_zeros: bool,
     /// Payload per frame in bytes, a power of two from 256 KiB to 1 MiB; `None`: chosen.
     pub frame_bytes: Option<u32>,
     /// Bytes encrypted with one key; `None`: the protocol's limit. For tests.
     pub rekey_bytes: Option<u64>,
-    /// `-x`: rate limit of all streams together in bytes per second. [`crate::job::rate::RateHandle`] changes it.
+    /// `-x`: rate limit of all streams together in bytes per second. [`crate::copy::rate::RateHandle`] changes it.
     pub rate_bytes_per_s: Option<u64>,
     /// `--congestion`, `-w`, `-U`, `-q`: sockets.
     pub socket: SocketOptions,
@@ -314,7 +314,7 @@ pub struct IntegrityOptions {
     pub blake3: bool,
     /// Read existing files at the target, to report their digests too.
     pub digest_existing: bool,
-    /// `-E`: a digest of each file besides BLAKE3 ([`crate::job::event::Event::Checksum`]).
+    /// `-E`: a digest of each file besides BLAKE3 ([`crate::copy::event::Event::Checksum`]).
     pub checksum: Option<ChecksumOptions>,
 }
 
@@ -327,10 +327,10 @@ pub struct Pipes {
     pub target: Option<PipeEnd>,
 }
 
-/// Reports of a job.
+/// Reports of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportOptions {
-    /// Report each complete file ([`crate::job::event::Event::FileDone`]).
+    /// Report each complete file ([`crate::copy::event::Event::FileDone`]).
     pub files: bool,
     /// Interval of progress reports.
     pub progress_every: Duration,
@@ -342,19 +342,19 @@ impl Default for ReportOptions {
     }
 }
 
-/// Conditions that end a job early.
+/// Conditions that end a copy early.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StopOptions {
-    /// `--duration`: the job ends successfully after this time of data flow. The target keeps no file.
+    /// `--duration`: the copy ends successfully after this time of data flow. The target keeps no file.
     pub after: Option<Duration>,
-    /// End at the first failed file, with [`crate::job::error::FIRST_FAILURE`]; at a missing source, before anything
+    /// End at the first failed file, with [`crate::copy::error::FIRST_FAILURE`]; at a missing source, before anything
     /// is copied.
     pub at_failure: bool,
 }
 
-/// A part of the work on a file that several jobs copy, a range each.
+/// A part of the work on a file that several copies copy, a range each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobRange {
+pub enum CopyRange {
     /// A range of the only file. It gets no name at the target.
     One(SourceRange),
     /// All ranges of this length are at the target: name the files.

@@ -1,4 +1,4 @@
-//! Values of a job: its specification, events, errors, summary and credentials.
+//! Values of a copy: its specification, events, errors, summary and credentials.
 
 pub mod account;
 pub mod allowance;

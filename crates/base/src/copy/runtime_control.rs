@@ -1,11 +1,11 @@
-//! A caller's control of a running job: rate, number of streams, pauses.
+//! A caller's control of a running copy: rate, number of streams, pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use crate::job::rate::RateHandle;
+use crate::copy::rate::RateHandle;
 
-/// Controls a running job. Clones are the same handle.
+/// Controls a running copy. Clones are the same handle.
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeControl {
     rate: RateHandle,
@@ -30,12 +30,12 @@ impl RuntimeControl {
         &self.rate
     }
 
-    /// Fixes the number of streams, between one and the job's maximum.
+    /// Fixes the number of streams, between one and the copy's maximum.
     pub fn fix_streams(&self, streams: u16) {
         self.requested.streams.store(streams.max(1), Ordering::Relaxed);
     }
 
-    /// Stops sending until the job resumes.
+    /// Stops sending until the copy resumes.
     pub fn pause(&self, is_paused: bool) {
         self.requested.is_paused.store(is_paused, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl RuntimeControl {
         Some(self.requested.streams.load(Ordering::Relaxed)).filter(|streams| *streams > 0)
     }
 
-    /// Whether the job is paused.
+    /// Whether the copy is paused.
     pub fn is_paused(&self) -> bool {
         self.requested.is_paused.load(Ordering::Relaxed)
     }

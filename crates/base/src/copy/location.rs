@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::job::spec::ClientCredentials;
+use crate::copy::spec::ClientCredentials;
 /// A path on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {

@@ -37,7 +37,7 @@ mod tests {
     use haul_lab::install_script;
 
     use super::*;
-    use crate::job::hello::VERSION;
+    use crate::copy::hello::VERSION;
 
     #[test]
     fn the_starting_path_resolves_to_the_executable() {

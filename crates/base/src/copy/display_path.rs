@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::job::null;
+use crate::copy::null;
 
 /// Joins `base` and `path`; either may be empty. A `.` at the end of `base` means its contents, and is left out before
 /// them.
