@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use haul_e2e::{Haul, ProgramRun, Remote, Rng, Sandbox, compare, eventually, fifo, listing, mode, mtime, set_mtime};
+use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use serde_json::Value;
 
 /// Files of the tree.
@@ -99,6 +100,49 @@ fn shuffle(numbers: &mut [u32], rng: &mut Rng) {
     for at in (1..numbers.len()).rev() {
         numbers.swap(at, rng.index(at + 1));
     }
+}
+
+/// `haul job shard` and `finish` on a node with a configuration directory of its own.
+fn on_node<'a>(sandbox: &'a Sandbox, node: &str, words: &[&str]) -> Haul<'a> {
+    job(sandbox, words).env("XDG_CONFIG_HOME", sandbox.path(node))
+}
+
+#[test]
+fn nodes_with_contradicting_configurations_copy_by_the_options_of_the_plan() {
+    let sandbox = Sandbox::new();
+    let names: Vec<_> = (0..40).map(|number| format!("src/{number}")).collect();
+    for name in &names {
+        let file = sandbox.file(name, name);
+        lsetxattr(&file, "user.kept", b"yes", XattrFlags::empty()).unwrap();
+    }
+    sandbox.file("src/skipped.o", "object");
+    fs::hard_link(sandbox.path("src/0"), sandbox.path("src/linked")).unwrap();
+    sandbox.file("planning/haul/config.toml", "archive = true\n");
+    sandbox.file("planning/patterns", "*.o\n");
+    sandbox.file("other/haul/config.toml", "xattrs = false\nstreams = 1\n");
+    sandbox.file("broken/haul/config.toml", "no-such-option = 1\n");
+    sandbox.dir("to");
+    let words = ["plan", "--dir", "job", "--shard-files", "5", "--exclude-from", "planning/patterns", "src", "to"];
+    on_node(&sandbox, "planning", &words).run().succeeds();
+    fs::remove_file(sandbox.path("planning/patterns")).unwrap();
+    on_node(&sandbox, "broken", &["shard", "job", "0"]).run().ends(2).says(["no-such-option"]);
+    for number in shards(&sandbox) {
+        let node = ["planning", "other"][number as usize % 2];
+        if node == "planning" {
+            sandbox.file("planning/haul/config.toml", "");
+        }
+        on_node(&sandbox, node, &["shard", "job", &number.to_string()]).run().succeeds();
+    }
+    on_node(&sandbox, "other", &["finish", "job"]).run().succeeds();
+    for name in &names {
+        let mut value = [0; 8];
+        let copy = sandbox.path(name.replacen("src", "to/src", 1));
+        let len = lgetxattr(&copy, "user.kept", &mut value[..]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(&value[..len], b"yes", "{name}");
+    }
+    let inode = |name: &str| fs::metadata(sandbox.path("to/src").join(name)).unwrap().ino();
+    assert_eq!(inode("0"), inode("linked"));
+    assert!(!sandbox.path("to/src/skipped.o").exists());
 }
 
 #[test]
@@ -385,7 +429,7 @@ fn an_impossible_job_is_refused_with_the_remedy() {
     let description = sandbox.path("job/job.json");
     let text = fs::read_to_string(&description).unwrap();
     for (from, to, phrases) in [
-        ("\"format\": 1", "\"format\": 2", ["a plan of format 2", "plan the job again"]),
+        ("\"format\": 2", "\"format\": 1", ["a plan of format 1", "plan the job again"]),
         ("\"haul\": \"", "\"haul\": \"9.", ["planned by haul 9.", "one version on all hosts"]),
     ] {
         fs::write(&description, text.replacen(from, to, 1)).unwrap();

@@ -35,6 +35,7 @@ use self::details::{Shell, buffer_size, buffers, log, modes, overwrite, refuse_c
 pub use self::digests::{DigestSink, Digests};
 pub use self::duration::ENDLESS_ZEROS;
 pub use self::filters::{filters, typed_lists};
+pub use self::metadata::metadata;
 use self::owners::owners;
 pub use self::probe::probe;
 pub use self::sweep::sweep;
@@ -120,7 +121,7 @@ fn planned(
     }
     settings.options.metadata.owners = owners(values, is_sync)?;
     check_hosts(&sources)?;
-    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
+    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let pipes = pipes(values, operands, &sources, &target)?;
     let places: Vec<_> = sources.iter().chain(&base).chain([&target]).collect();
     sync::refuse_places(values, is_sync, &pipes, &places)?;
@@ -164,6 +165,11 @@ pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageE
     Ok(HostNames { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }
 
+/// Completes the credentials of `locations` from `--secret-file`.
+fn complete_secrets<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
+    crate::secret::complete(values.last(&flags::SECRET_FILE), values.is_typed(&flags::SECRET_FILE), locations)
+}
+
 /// The ends as typed.
 struct TypedEnds {
     sources: Vec<Location>,
@@ -190,7 +196,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
     let digest_existing = checksums.is_some() && digests.of_lines.is_none();
     let options = CopyOptions {
         source: source(values)?,
-        metadata: metadata::metadata(values)?,
+        metadata: metadata(values)?,
         target: TargetOptions {
             write: WriteOptions {
                 overwrite: overwrite(values),
@@ -310,11 +316,16 @@ fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 
 /// The interval of progress.
 fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageError> {
-    Ok(match values.get(&flags::PROGRESS)? {
-        Some(seconds) => Duration::from_secs(seconds.into()),
-        None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
-        None => ReportOptions::default().progress_every,
-    })
+    let typed = values.get(&flags::PROGRESS)?.map(|seconds| Duration::from_secs(seconds.into()));
+    Ok(typed.unwrap_or_else(|| default_progress_every(display)))
+}
+
+/// The interval of progress without `-P`.
+pub fn default_progress_every(display: &Display) -> Duration {
+    match display.mode {
+        Mode::Json => JSON_PROGRESS_EVERY,
+        _ => ReportOptions::default().progress_every,
+    }
 }
 
 /// `-u`: direct I/O at the source and at the target; automatic for an end that is not named. In-order writes use the
@@ -393,7 +404,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
 }
 
 /// Resolves the login at a host. `--rsh` can only be typed, so it takes precedence.
-fn login(values: &Values) -> Result<Login, UsageError> {
+pub fn login(values: &Values) -> Result<Login, UsageError> {
     let Shell { port: shells_port, identity, config, options } = shell(values)?;
     let port = shells_port.or(values.get(&flags::SSH_PORT)?);
     let ssh_options = [options, values.all(&flags::SSH_OPTION)?].concat();
@@ -482,7 +493,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
 }
 
 /// Whether the engine reports each complete file.
-fn reports_files(display: &Display) -> bool {
+pub fn reports_files(display: &Display) -> bool {
     match display.mode {
         Mode::Json => true,
         Mode::BbcpLines => display.verbosity > 0,

@@ -12,9 +12,8 @@ use haul_base::copy::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_base::trusted_files::{OthersMay, TrustError, read_own};
 use haul_proto::path::escape;
 
+use crate::args::UsageError;
 use crate::args::operand::host_label;
-use crate::args::values::Values;
-use crate::args::{UsageError, flags};
 
 /// Longest file with a secret.
 const FILE_MAX: u64 = 4096;
@@ -57,8 +56,12 @@ pub fn make_key(file: &OsStr) -> Result<PublicKey, UsageError> {
     made.map_err(|error| UsageError::new(format!("--new-key {}: {error}", escape(file.as_bytes()))))
 }
 
-/// Completes credentials that were not typed from `--secret-file`.
-pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
+/// Completes credentials that were not typed from `file`. A typed `--secret-file` without use is an error.
+pub fn complete<'l>(
+    file: Option<&OsStr>,
+    is_typed: bool,
+    locations: impl Iterator<Item = &'l mut Location>,
+) -> Result<(), UsageError> {
     let mut wanting = Vec::new();
     for Location { host, .. } in locations {
         let shown = host_label(host);
@@ -68,12 +71,12 @@ pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Loc
             wanting.push((shown, pass));
         }
     }
-    if wanting.is_empty() && values.is_typed(&flags::SECRET_FILE) {
+    if wanting.is_empty() && is_typed {
         return Err(
             UsageError::new("--secret-file needs a source or target haul://HOST without a secret").remedy("omit it")
         );
     }
-    let file = values.last(&flags::SECRET_FILE).filter(|_| !wanting.is_empty());
+    let file = file.filter(|_| !wanting.is_empty());
     let own = file.map(read).transpose()?;
     for (shown, pass) in wanting {
         *pass = completed(std::mem::replace(pass, ClientCredentials::Missing), own.as_ref())

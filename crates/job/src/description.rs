@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use crate::byte_words::{from_json, to_json};
 use crate::directory::JobDirectory;
 use crate::error::{JobError, shown};
+use crate::options::JobOptions;
 use crate::packer::{ShardLimits, ShardSizes};
 use crate::this_host::{host_name, random_label};
 
 /// The format of a job's directory.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 /// The description of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +34,10 @@ pub struct JobDescription {
     pub name: OsString,
     /// At least one; shards take turns.
     pub targets: Vec<OsString>,
-    /// Options of the copy, one word each.
-    pub options: Vec<OsString>,
+    /// Options of its copies.
+    pub options: JobOptions,
+    /// Options as typed, for people.
+    pub words: Vec<OsString>,
     /// Whether it is a sync.
     pub is_sync: bool,
     /// Whether its shards compare another job's files ([`crate::comparison`]).
@@ -84,7 +87,8 @@ impl JobDescription {
             "base": to_json(self.base.as_os_str()),
             "name": to_json(&self.name),
             "targets": words(&self.targets),
-            "options": words(&self.options),
+            "options": serde_json::to_value(&self.options).map_err(|error| unwritable(job, &error))?,
+            "typed": words(&self.words),
             "sync": self.is_sync,
             "verify": self.verifies,
             "shard_bytes": self.sizes.full.bytes,
@@ -140,7 +144,8 @@ impl JobDescription {
             base: word("base")?.into(),
             name: word("name")?,
             targets: words("targets").filter(|targets| !targets.is_empty())?,
-            options: words("options")?,
+            options: serde_json::from_value(value["options"].clone()).ok()?,
+            words: words("typed")?,
             is_sync: value["sync"].as_bool()?,
             verifies: value["verify"].as_bool()?,
             sizes,
@@ -175,22 +180,16 @@ impl JobDescription {
         if let (Some(_), Some(at_once)) = (own.sizes.grows_for, new.sizes.grows_for) {
             own.sizes.grows_for = Some(at_once);
         }
+        if own.options.is_same(&new.options) {
+            own.options = new.options.clone();
+        }
         own == *new
     }
+}
 
-    /// Whether an option was given, by its long name.
-    pub fn has_option(&self, name: &str) -> bool {
-        let is_it = |word: &OsStr| {
-            let word = word.to_str().and_then(|word| word.strip_prefix("--"));
-            word.and_then(|word| word.split('=').next()) == Some(name)
-        };
-        self.options.iter().any(|word| is_it(word))
-    }
-
-    /// Whether hard links are kept.
-    pub fn keeps_hard_links(&self) -> bool {
-        self.has_option("hard-links") || self.has_option("archive")
-    }
+/// Why options cannot be stored: a name in them is not UTF-8.
+fn unwritable(job: &JobDirectory, error: &serde_json::Error) -> JobError {
+    JobError::usage(format!("{}: its options cannot be stored: {error}", shown(job.path())), "use names in UTF-8")
 }
 
 /// The ends of a copy of a part.
@@ -213,7 +212,19 @@ impl PartEnds {
 mod tests {
     use std::os::unix::ffi::OsStrExt;
 
+    use haul_base::copy::spec::FilterList;
+    use haul_proto::path::Name;
+
     use super::*;
+
+    fn options() -> JobOptions {
+        let mut options = JobOptions::default();
+        options.copy.metadata.preserve.hard_links = true;
+        options.copy.streams.rate_bytes_per_s = Some(50 << 20);
+        options.copy.source.filters.lists = vec![FilterList { text: b"\xff".to_vec(), is_file: true, includes: false }];
+        options.copy.source.filters.files = vec![Name::new(b".gitignore").unwrap()];
+        options
+    }
 
     fn description() -> JobDescription {
         JobDescription {
@@ -228,7 +239,8 @@ mod tests {
             base: "/data".into(),
             name: OsStr::from_bytes(b"\xff").to_owned(),
             targets: vec!["dtn1:/a b".into(), "dtn2:/a b".into()],
-            options: vec!["--archive".into(), "--xfrrate=50m".into()],
+            options: options(),
+            words: vec!["--archive".into(), OsStr::from_bytes(b"--exclude=\xff").to_owned()],
             is_sync: false,
             verifies: false,
             sizes: ShardSizes::default(),
@@ -252,7 +264,7 @@ mod tests {
             |planted| planted.is_sync = true,
             |planted| planted.verifies = true,
             |planted| planted.name = "other".into(),
-            |planted| planted.options.push("-S=sh".into()),
+            |planted| planted.options.access.source_command = Some("sh".to_owned()),
             |planted| planted.targets.truncate(1),
             |planted| planted.source_hosts.clear(),
             |planted| planted.sizes.full.files += 1,
@@ -268,12 +280,13 @@ mod tests {
         let written = description();
         written.write(&job).unwrap();
         assert_eq!(JobDescription::read(&job, "0.1.0"), Ok(written.clone()));
-        assert!(written.keeps_hard_links() && written.has_option("xfrrate") && !written.has_option("delete"));
+        assert!(written.options.keeps_hard_links() && !written.options.deletes());
         let other = JobDescription::read(&job, "0.2.0").unwrap_err().to_string();
         assert!(other.contains("planned by haul 0.1.0, and this is haul 0.2.0"), "{other}");
         let text = job.description().read_text().unwrap().unwrap();
         for (from, to, why) in [
-            ("\"format\": 1", "\"format\": 9", "a plan of format 9"),
+            ("\"format\": 2", "\"format\": 1", "a plan of format 1, and this haul (0.1.0) reads format 2"),
+            ("\"recursive\": false", "\"recursive\": 7", "a field is missing"),
             ("\"shard_files\": 500000", "\"shard_files\": 0", "a field is missing"),
             ("\"shard_range\": 68719476736", "\"shard_range\": 3", "a field is missing"),
             ("{", "[", "job.json"),

@@ -17,6 +17,8 @@ pub mod packer;
 pub mod shard_progress;
 pub mod this_host;
 
+pub mod options;
+
 pub mod description;
 pub mod plan_index;
 pub mod shard_list;

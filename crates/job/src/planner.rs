@@ -138,7 +138,8 @@ impl<'a> ShardPlanner<'a> {
         if !path.is_empty() {
             path.push(b'/');
         }
-        let links = (description.keeps_hard_links() && !description.is_pulled()).then(|| LinkSpill::new(job.spill()));
+        let links =
+            (description.options.keeps_hard_links() && !description.is_pulled()).then(|| LinkSpill::new(job.spill()));
         let (packer, limits) = (ShardPacker::new(description.sizes), description.sizes.full);
         let index = PlanIndexWriter::create(job)?;
         let (open, failures) = (None, None);

@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 use crate::description::JobOrigin;
+use crate::options::JobOptions;
 use crate::packer::ShardSizes;
 use crate::plan_index::PlanIndex;
 use crate::shard_list::ShardListReader;
@@ -22,12 +23,14 @@ struct PlannedTree {
 
 impl PlannedTree {
     /// Plans what `make` puts into a directory.
-    fn new(options: &[&str], limits: ShardLimits, make: impl FnOnce(&Path)) -> Self {
+    fn new(keeps_hard_links: bool, limits: ShardLimits, make: impl FnOnce(&Path)) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let source = temp.path().join("src");
         fs::create_dir(&source).unwrap();
         make(&source);
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        let mut options = JobOptions::default();
+        options.copy.metadata.preserve.hard_links = keeps_hard_links;
         let description = JobDescription {
             id: String::new(),
             origin: JobOrigin::default(),
@@ -36,7 +39,8 @@ impl PlannedTree {
             name: "src".into(),
             source,
             targets: vec!["t".into()],
-            options: options.iter().map(Into::into).collect(),
+            options,
+            words: Vec::new(),
             is_sync: false,
             verifies: false,
             sizes: ShardSizes::exact(limits),
@@ -75,7 +79,7 @@ impl PlannedTree {
 #[test]
 fn every_file_and_link_is_in_one_shard() {
     let odd = OsStr::from_bytes(b"a\nb\xff");
-    let tree = PlannedTree::new(&[], ShardLimits { bytes: 1 << 30, files: 64 }, |source| {
+    let tree = PlannedTree::new(false, ShardLimits { bytes: 1 << 30, files: 64 }, |source| {
         for number in 0..300 {
             let dir = source.join(format!("d{}", number % 7)).join(odd);
             fs::create_dir_all(&dir).unwrap();
@@ -108,7 +112,7 @@ fn with_hard_links_a_shard_has_one_name_of_each_inode() {
         }
     };
     let limits = ShardLimits { bytes: 1 << 30, files: 50 };
-    let tree = PlannedTree::new(&["--hard-links"], limits, make);
+    let tree = PlannedTree::new(true, limits, make);
     let shards = tree.shards();
     assert_eq!((shards.len(), tree.totals.files, tree.totals.linked, tree.totals.bytes), (400, 400, 200, 1600));
     for number in 0..200 {
@@ -116,7 +120,7 @@ fn with_hard_links_a_shard_has_one_name_of_each_inode() {
         assert_ne!(names[0], names[1], "{number}");
     }
     assert_eq!(tree.job.spill().names().unwrap().len(), 0);
-    let apart = PlannedTree::new(&[], limits, make);
+    let apart = PlannedTree::new(false, limits, make);
     assert_eq!(
         (apart.shards().len(), apart.totals.linked),
         (600, 0),
@@ -126,7 +130,7 @@ fn with_hard_links_a_shard_has_one_name_of_each_inode() {
 
 #[test]
 fn a_large_file_has_a_shard_of_its_own() {
-    let tree = PlannedTree::new(&[], ShardLimits { bytes: 1000, files: 1000 }, |source| {
+    let tree = PlannedTree::new(false, ShardLimits { bytes: 1000, files: 1000 }, |source| {
         fs::write(source.join("large"), vec![0; 5000]).unwrap();
         (0..5).for_each(|number| fs::write(source.join(format!("{number}")), "x").unwrap());
     });
@@ -137,7 +141,7 @@ fn a_large_file_has_a_shard_of_its_own() {
 
 #[test]
 fn an_empty_tree_is_planned_and_a_missing_one_is_not() {
-    let tree = PlannedTree::new(&[], ShardLimits::default(), |_| {});
+    let tree = PlannedTree::new(false, ShardLimits::default(), |_| {});
     assert_eq!((tree.shards().len(), tree.totals.directories), (0, 1));
     let gone = not_a_directory(Path::new("/nonexistent"), &std::io::ErrorKind::NotFound.into()).to_string();
     assert!(gone.contains("on a host that mounts the source"), "{gone}");
@@ -146,7 +150,7 @@ fn an_empty_tree_is_planned_and_a_missing_one_is_not() {
 #[test]
 fn a_large_file_is_divided_and_counts_once() {
     let size = 2 * RangeLen::MIN.get() + 1;
-    let tree = PlannedTree::new(&[], ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
+    let tree = PlannedTree::new(false, ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
         fs::write(source.join("small"), "1").unwrap();
         fs::File::create(source.join("large")).unwrap().set_len(size).unwrap();
         fs::File::create(source.join("one")).unwrap().set_len(RangeLen::MIN.get()).unwrap();
@@ -170,7 +174,7 @@ fn a_large_file_is_divided_and_counts_once() {
 #[test]
 fn files_with_too_many_ranges_get_longer_ones() {
     let len = RangeLen::MIN.get();
-    let tree = PlannedTree::new(&[], ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
+    let tree = PlannedTree::new(false, ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
         for (name, size) in [("few", RANGES_MAX_HERE * len), ("many", RANGES_MAX_HERE * len + 1)] {
             fs::File::create(source.join(name)).unwrap().set_len(size).unwrap();
         }

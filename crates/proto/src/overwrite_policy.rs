@@ -28,7 +28,7 @@ pub enum ExistingEntry {
 
 wire_enum! {
     /// Policy for an existing entry.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum OverwritePolicy: "overwrite policy" {
         /// Keep equal entries and report differing ones.
         #[default]

@@ -13,8 +13,23 @@ pub const MAX_NAME: usize = 255;
 ///
 /// Names are bytes and need not be UTF-8. [`fmt::Display`] escapes everything that could disturb a terminal or a
 /// line-based reader. A clone is cheap, since many owners keep an entry's name.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Name(Arc<[u8]>);
+
+impl TryFrom<Vec<u8>> for Name {
+    type Error = NameError;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, NameError> {
+        Self::new(&bytes)
+    }
+}
+
+impl From<Name> for Vec<u8> {
+    fn from(name: Name) -> Self {
+        name.as_bytes().to_vec()
+    }
+}
 
 /// Reason why bytes are not a [`Name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

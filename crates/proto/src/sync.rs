@@ -10,7 +10,7 @@ const BAD_WINDOW: ProtocolError = ProtocolError::Invalid("a window of time");
 
 wire_struct! {
     /// Options of a sync. The defaults are those of a copy.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct SyncOptions {
         /// The target is a directory, created if missing. Each source goes into it by its own name; of `SOURCE/.`, only the
         /// contents do.
@@ -53,7 +53,7 @@ wire_struct! {
 
 wire_enum! {
     /// Test of equality for files.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum EqualityTest: "kind of equality" {
         /// Equal sizes and modification times, to the precision of the target's file system.
         #[default]
@@ -67,7 +67,7 @@ wire_enum! {
 
 wire_enum! {
     /// When to delete extraneous entries.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum DeleteMode: "time of deletion" {
         /// Never.
         #[default]

@@ -1,7 +1,7 @@
 //! Options of data connections. By default, haul tries all ways and keeps the fastest.
 
 /// Options of data connections.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NetworkOptions {
     /// `-H`: the address of the accepting end; no other way is tried.
     pub callback: Option<CallbackAddress>,
@@ -22,7 +22,7 @@ pub struct NetworkOptions {
 }
 
 /// The permitted transport of data.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Transport {
     /// Direct connections where possible, else ssh.
     #[default]
@@ -34,7 +34,7 @@ pub enum Transport {
 }
 
 /// An address for the data connections, as typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CallbackAddress {
     /// A name, or an address without brackets.
     pub host: String,
@@ -43,7 +43,7 @@ pub struct CallbackAddress {
 }
 
 /// An address family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AddressFamily {
     /// IPv4.
     V4,

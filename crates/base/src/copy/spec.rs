@@ -71,7 +71,7 @@ impl CopySpec {
 }
 
 /// Access to remote hosts, with time limits.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct RemoteAccess {
     /// The login.
     pub login: Login,
@@ -99,7 +99,7 @@ pub struct RemoteAccess {
 }
 
 /// A login at a host by ssh.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Login {
     /// `-i`: the identity file (a relative path is relative to the working directory).
     pub identity: Option<PathBuf>,
@@ -158,7 +158,7 @@ impl Default for RemoteAccess {
 
 /// Restart policy after a lost connection. All limits start over after an attempt with more progress than all before
 /// it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Retries {
     /// `--retries`: most restarts; `None` for no limit.
     pub times: Option<u32>,
@@ -183,7 +183,7 @@ impl Default for Retries {
 }
 
 /// Options of a copy.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct CopyOptions {
     /// Compare both ends without copying. Most other options then have no effect.
     pub compare: bool,
@@ -200,14 +200,17 @@ pub struct CopyOptions {
     /// Verification.
     pub integrity: IntegrityOptions,
     /// Pipes in place of files.
+    #[serde(skip)]
     pub pipes: Pipes,
     /// Reports.
+    #[serde(skip)]
     pub reports: ReportOptions,
     /// Conditions that end the copy early.
     pub stop: StopOptions,
     /// `--cpus`: the CPUs of both ends, if they exist there; empty for all.
     pub cpus: Vec<u16>,
     /// Part of the work on a file that several copies copy; `None`: whole files.
+    #[serde(skip)]
     pub range: Option<CopyRange>,
 }
 
@@ -235,7 +238,7 @@ impl Default for CopyOptions {
 }
 
 /// Selection of the source's entries.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct SourceOptions {
     /// `-r`: copy directories with their contents.
     pub recursive: bool,
@@ -248,11 +251,12 @@ pub struct SourceOptions {
     /// `--include`, `--exclude` and similar options.
     pub filters: FilterOptions,
     /// `-d`: base of relative sources; their paths are recreated below the target.
+    #[serde(skip)]
     pub base: Option<PathBuf>,
 }
 
 /// Changes at the target.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct TargetOptions {
     /// Rules for existing and new entries.
     pub write: WriteOptions,
@@ -269,7 +273,7 @@ pub struct TargetOptions {
 }
 
 /// Methods of reading and writing files.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub struct StorageOptions {
     /// `-u`, `-b`, `--cache` at the source.
     pub source: StorageRequest,
@@ -280,7 +284,7 @@ pub struct StorageOptions {
 }
 
 /// Data streams.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct StreamOptions {
     /// `-s`: number of streams; `None`: chosen, and changed while the copy runs.
     pub count: Option<u16>,
@@ -305,7 +309,7 @@ pub struct StreamOptions {
 }
 
 /// Verification and digests.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct IntegrityOptions {
     /// `--verify`: data that the target hashes with BLAKE3 as well.
     pub verify: Verify,
@@ -315,6 +319,7 @@ pub struct IntegrityOptions {
     /// Read existing files at the target, to report their digests too.
     pub digest_existing: bool,
     /// `-E`: a digest of each file besides BLAKE3 ([`crate::copy::event::Event::Checksum`]).
+    #[serde(skip)]
     pub checksum: Option<ChecksumOptions>,
 }
 
@@ -343,7 +348,7 @@ impl Default for ReportOptions {
 }
 
 /// Conditions that end a copy early.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub struct StopOptions {
     /// `--duration`: the copy ends successfully after this time of data flow. The target keeps no file.
     pub after: Option<Duration>,
@@ -395,7 +400,7 @@ pub enum PipeEnd {
 }
 
 /// Treatment of symbolic links below an operand. An operand that is a link is followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Symlinks {
     /// Recreate the links.
     #[default]
@@ -407,7 +412,7 @@ pub enum Symlinks {
 }
 
 /// The cipher of data streams. All choices authenticate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Cipher {
     /// AES-128-GCM, or ChaCha20-Poly1305 if an end has no AES in hardware.
     #[default]

@@ -10,7 +10,7 @@ use haul_proto::path::escape;
 use super::flags::{self, COPY};
 use super::nearest::nearest;
 use super::operand::host_prefix;
-use super::row::{HelpSection, OptionRow};
+use super::row::OptionRow;
 use super::scan::{DEFAULT, Grammar, scan};
 use super::values::Values;
 use super::{Dialect, UsageError};
@@ -93,19 +93,6 @@ const FILES: [&OptionRow; 6] = [
     &flags::IDFILE.row,
     &flags::SECRET_FILE.row,
     &flags::LOGFILE.row,
-];
-
-/// Options that can start a program, or name a file that can.
-const PROGRAMS: [&OptionRow; 9] = [
-    &flags::PIPE.row,
-    &flags::CONFIG.row,
-    &flags::SSH_CONFIG.row,
-    &flags::SSH_PORT.row,
-    &flags::SSH_OPTION.row,
-    &flags::RSH.row,
-    &flags::SOURCE_COMMAND.row,
-    &flags::TARGET_COMMAND.row,
-    &flags::WORKER_BINARY.row,
 ];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
@@ -220,55 +207,10 @@ fn absolute(file: &OsStr) -> Result<OsString, UsageError> {
     std::path::absolute(Path::new(file)).map(Into::into).map_err(wrong)
 }
 
-/// The part of a job in one copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobPart {
-    /// Listed files. Filters were applied to the list, and nothing is deleted.
-    List,
-    /// The whole source.
-    Whole,
-    /// Directories alone, with their metadata.
-    Directories,
-}
-
-/// Options of the copy of a part, from the job's options.
-pub fn part_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
-    let own: &[&str] = if part == JobPart::Directories { &["--include=*/", "--exclude=*"] } else { &[] };
-    let words = options.iter().cloned().chain(more.iter().cloned()).chain(own.iter().map(OsString::from));
-    let values = copy_scan(words.collect())?;
-    if part != JobPart::List {
-        return Ok(values);
-    }
-    let is_kept = |row: &OptionRow| !is_filter(row) && !row.is_any(&DELETES);
-    Ok(values.with(values.given().iter().filter(|(row, _)| is_kept(row)).cloned().collect()))
-}
-
-const DELETES: [&OptionRow; 4] =
-    [&flags::DELETE.row, &flags::DELETE_EXCLUDED.row, &flags::MAX_DELETE.row, &flags::IGNORE_ERRORS.row];
-
-/// Whether an option excludes files.
-fn is_filter(row: &OptionRow) -> bool {
-    row.section == HelpSection::Filtering || row.is(&flags::FILTER)
-}
-
-/// Options of the comparison of a part: those of its copy that apply to comparisons.
-pub fn verify_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
-    let copy = part_values(options, more, part)?;
-    let row = |copied: &OptionRow| flags::verify::ALL.iter().find(|row| row.is(copied));
-    let given = copy.given().iter().filter_map(|(copied, argument)| Some((row(copied)?, argument.clone())));
-    Ok(Values::new(flags::verify::ALL, Dialect::Haul, given.collect()))
-}
-
-/// Those of the job's options that can start programs.
-pub fn program_words(options: &[OsString]) -> Result<Vec<OsString>, UsageError> {
-    let values = copy_scan(options.to_vec())?;
-    let programs = values.given().iter().filter(|(row, _)| row.is_any(&PROGRAMS));
-    Ok(programs.map(|(row, argument)| word(row, argument.as_deref())).collect())
-}
-
-fn copy_scan(words: Vec<OsString>) -> Result<Values, UsageError> {
+/// Options of a copy from [`copy_options`].
+pub fn copy_values(words: &[OsString]) -> Result<Values, UsageError> {
     let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false };
-    Ok(scan(COPY, words, grammar)?.values)
+    Ok(scan(COPY, words.to_vec(), grammar)?.values)
 }
 
 #[cfg(test)]
@@ -322,34 +264,9 @@ mod tests {
         let options = copy_options(&values).unwrap();
         let expected = ["--recursive", "--xfrrate=50m", "-U=4m", "--compress", "--exclude=*.o", "--streams=default"];
         assert_eq!(options, expected);
-        let whole = part_values(&options, &[], JobPart::Whole).unwrap();
-        assert_eq!(copy_options(&whole).unwrap(), expected);
-        assert!(values.is_set(&flags::job::SYNC) && !whole.is_set(&flags::FSYNC));
-        let listed = part_values(&options, &["--dirbase=/b".into()], JobPart::List).unwrap();
-        assert!(listed.is_set(&flags::XFRRATE) && listed.is_set(&flags::DIRBASE) && !listed.is_set(&flags::EXCLUDE));
-        let directories = part_values(&options, &[], JobPart::Directories).unwrap();
-        assert_eq!(directories.each(&flags::INCLUDE), ["*/"]);
-        assert!(verify_values(&options, &[], JobPart::Whole).unwrap().is_set(&flags::RECURSIVE));
-    }
-
-    #[test]
-    fn options_that_can_start_programs_are_known_in_every_spelling() {
-        let listed = |line: &str| program_words(&words(line)).unwrap();
-        assert!(listed("--recursive --streams=8 -i key --secret-file=s --no-deploy").is_empty());
-        for (line, expected) in [
-            ("-Tsh -r", "--target-command=sh"),
-            ("-T sh", "--target-command=sh"),
-            ("--source-command sh", "--source-command=sh"),
-            ("-C=file", "--config=file"),
-            ("-N io", "--pipe=io"),
-            ("--ssh-option=ProxyCommand=sh", "--ssh-option=ProxyCommand=sh"),
-            ("--ssh-port 1", "--ssh-port=1"),
-            ("--ssh-config f", "--ssh-config=f"),
-            ("--rsh ssh", "--rsh=ssh"),
-            ("--worker-binary=f", "--worker-binary=f"),
-        ] {
-            assert_eq!(listed(line), [expected], "{line}");
-        }
+        let copy = copy_values(&options).unwrap();
+        assert_eq!(copy_options(&copy).unwrap(), expected);
+        assert!(values.is_set(&flags::job::SYNC) && !copy.is_set(&flags::FSYNC));
     }
 
     #[test]

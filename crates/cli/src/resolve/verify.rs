@@ -8,8 +8,8 @@ use haul_base::copy::spec::{
 };
 
 use super::{
-    Digests, Plan, TypedEnds, access, check_hosts, display, ends, filters, metadata, owners, progress_every, source,
-    storage,
+    Digests, Plan, TypedEnds, access, check_hosts, complete_secrets, display, ends, filters, metadata, owners,
+    progress_every, source, storage,
 };
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -21,13 +21,13 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     let display = display(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     check_hosts(&sources)?;
-    crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
+    complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
     let options = CopyOptions {
         compare: true,
         source: SourceOptions { base: base_path, filters: filters(values)?, ..source(values)? },
-        metadata: MetadataOptions { owners: owners(values, false)?, ..metadata::metadata(values)? },
+        metadata: MetadataOptions { owners: owners(values, false)?, ..metadata(values)? },
         streams: StreamOptions {
             count: values.get(&flags::STREAMS)?,
             frame_bytes: values.get(&flags::FRAME)?,

@@ -17,7 +17,7 @@ pub const LEVEL_MAX: u8 = 19;
 pub const LEVEL_DEFAULT: u8 = 3;
 
 /// Compression format of a payload. The set is open; an unknown codec is a protocol error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Codec {
     /// An LZ4 block, without frame and length (lz4_Block_format.md).
     Lz4,
@@ -53,7 +53,7 @@ impl Codec {
 }
 
 /// A codec and its level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CompressionMethod {
     /// LZ4 with its fast method.
     Lz4,
@@ -110,7 +110,7 @@ impl fmt::Display for CompressionMethod {
 }
 
 /// Permitted compression of payloads before encryption.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum CompressionPolicy {
     /// No compression.
     Off,

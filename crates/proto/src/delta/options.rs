@@ -9,7 +9,7 @@ const TOO_MANY_WRONG: ProtocolError = ProtocolError::OverLimit("deltas with a wr
 
 wire_struct! {
     /// Use of base files.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct DeltaOptions {
         /// Method.
         pub delta: DeltaMode,
@@ -22,7 +22,7 @@ wire_struct! {
 
 wire_enum! {
     /// Method of finding data of a base file in a new one.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum DeltaMode: "kind of delta" {
         /// No delta: send files whole.
         #[default]

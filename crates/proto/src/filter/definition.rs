@@ -11,7 +11,7 @@ use crate::path::Name;
 
 wire_struct! {
     /// Entries to exclude. None by default.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct FilterOptions {
         /// Patterns in order of precedence: the first list with a match decides.
         pub lists: Vec<PatternList> as PatternLists,
@@ -24,7 +24,7 @@ wire_struct! {
 
 wire_struct! {
     /// Limits of files. They do not apply to directories and links.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct FileLimits {
         /// Least size in bytes.
         pub min_size: Option<u64>,

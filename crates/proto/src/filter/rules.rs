@@ -26,7 +26,7 @@ pub struct PatternRule {
 }
 
 /// One pattern, or the contents of a filter file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PatternList {
     /// Text as typed, or as in the file.
     pub text: Vec<u8>,

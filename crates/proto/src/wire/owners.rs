@@ -7,7 +7,7 @@ use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 wire_struct! {
     /// Mapping of the source's owners and groups to those of the target.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct OwnerOptions {
         /// Map by name where the target has an account of that name. This excludes root.
         pub by_name: bool,
@@ -20,7 +20,7 @@ wire_struct! {
 
 wire_struct! {
     /// A rule that maps users or groups.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub struct OwnerMap {
         /// Users or groups at the source.
         pub from: OwnerFrom,
@@ -31,7 +31,7 @@ wire_struct! {
 
 wire_enum! {
     /// A set of users or groups of the source.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub enum OwnerFrom: "kind of owners" {
         /// All.
         Any = 0,
@@ -46,7 +46,7 @@ wire_enum! {
 
 wire_enum! {
     /// A user or a group.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub enum OwnerAccount: "kind of account" {
         /// By name.
         Name(name: Vec<u8> as ACCOUNT_NAME) = 0,

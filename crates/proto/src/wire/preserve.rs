@@ -5,7 +5,7 @@ use crate::wire::owners::OwnerOptions;
 
 wire_struct! {
     /// Metadata that the target preserves besides times.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct MetadataOptions {
         /// Modes, owners and groups.
         pub owner_and_mode: bool,
@@ -20,7 +20,7 @@ wire_struct! {
 
 wire_struct! {
     /// Properties to preserve.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct PreserveOptions {
         /// Treatment of holes.
         pub holes: HolePolicy,
@@ -39,7 +39,7 @@ wire_struct! {
 
 wire_enum! {
     /// Treatment of holes in files.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum HolePolicy: "treatment of holes" {
         /// Recreate holes at the target without transferring them.
         #[default]

@@ -6,7 +6,7 @@ use crate::limits::CONGESTION_MAX;
 
 wire_struct! {
     /// Sockets of the data streams.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct SocketOptions {
         /// Congestion control by the kernel's name; `None`: chosen by path.
         pub congestion: Option<String> as DefaultIsNone(BoundedText(CONGESTION_MAX, "a name of a congestion control")),

@@ -7,7 +7,7 @@ use crate::limits::UNDER_WAY_MAX;
 
 wire_struct! {
     /// Method of reading or writing files.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct StorageRequest {
         /// Use of O_DIRECT.
         pub direct: DirectIo,
@@ -20,7 +20,7 @@ wire_struct! {
 
 wire_enum! {
     /// Use of O_DIRECT.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum DirectIo: "use of direct I/O" {
         /// The cheaper method, by the end's choice.
         #[default]
@@ -34,7 +34,7 @@ wire_enum! {
 
 wire_enum! {
     /// Pages that stay in the page cache after buffered I/O.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum CacheUse: "use of the page cache" {
         /// Those of files that are not large.
         #[default]
@@ -50,7 +50,7 @@ wire_enum! {
 
 wire_enum! {
     /// Durability that the target requires before a file counts as copied.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum Fsync: "use of fsync" {
         /// None: the kernel writes back at its discretion.
         None = 0,
@@ -64,7 +64,7 @@ wire_enum! {
 
 wire_enum! {
     /// Verification by the target beyond the check of each frame and the BLAKE3 of each file from its frames' values.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub enum Verify: "mode of verification" {
         /// None.
         #[default]

@@ -13,7 +13,7 @@ const NO_MODE: u16 = u16::MAX;
 
 wire_struct! {
     /// Entries that the walk skips with a report, instead of a failure or a useless copy.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct SkipOptions {
         /// Unreadable entries below a source argument.
         pub unreadable: bool,
@@ -26,7 +26,7 @@ wire_struct! {
 
 wire_struct! {
     /// Treatment of source entries that change while they are copied.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct LiveSourceOptions {
         /// Fail a file that grows.
         pub refuse_growing: bool,
@@ -37,7 +37,7 @@ wire_struct! {
 
 wire_struct! {
     /// Treatment of existing entries and creation of new ones at a target.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub struct WriteOptions {
         /// Policy for existing entries.
         pub overwrite: OverwritePolicy,
@@ -56,7 +56,7 @@ impl Default for WriteOptions {
 
 wire_struct! {
     /// Creation of the target directory.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct DirectoryOptions {
         /// Create it.
         pub create: bool,
@@ -67,7 +67,7 @@ wire_struct! {
 
 wire_struct! {
     /// Partial files and their journals.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub struct PartialOptions {
         /// Resume those of an earlier run, and keep the journals that the next one needs.
         pub resume: bool,
@@ -103,7 +103,7 @@ impl Default for PartialOptions {
 
 wire_struct! {
     /// Permission bits of new entries, where they are not the source's.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
     pub struct ModeOptions {
         /// Mode of files.
         pub file: Option<u16> as OptionalMode,

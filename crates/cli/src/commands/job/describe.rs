@@ -4,21 +4,25 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haul_base::copy::location::Host;
-use haul_base::copy::spec::{DeltaMode, RangeLen};
+use haul_base::copy::spec::{DeltaMode, RangeLen, RemoteAccess};
 use haul_job::description::{JobDescription, JobOrigin};
-use haul_job::error::JobError;
+use haul_job::error::{JobError, shown};
+use haul_job::options::{JobDisplay, JobOptions};
 use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::targets::expand;
 use haul_proto::path::escape;
 
 use super::opened::{absolute, version};
 use crate::args::flag::{Flag, Single};
-use crate::args::job::copy_options;
+use crate::args::job::{copy_options, copy_values};
 use crate::args::operand::{host_prefix, parse_operand};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
+use crate::config;
+use crate::resolve::{Plan, hosts, login, metadata, plan, sync};
 
 /// The job of this command line.
 pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
@@ -33,7 +37,20 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
             .remedy("hosts of the source have the same path: haul job run a:/data b:/data TARGET")
             .into());
     }
-    let range_len = range_len(values)?.filter(|_| source_hosts.is_empty());
+    let words = copy_options(values)?;
+    let typed = copy_values(&words)?;
+    let slash = if name.is_empty() { "/." } else { "" };
+    let path: OsString = [source.as_os_str(), OsStr::new(slash)].into_iter().collect();
+    let first_host = source_hosts.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let ends = [[first_host, &path].into_iter().collect(), targets[0].clone()];
+    let complete = config::complete(typed.clone(), &hosts(&typed, &ends)?)?;
+    let options = options(&typed, &complete, &ends, is_sync)?;
+    if !options.copy.source.recursive {
+        return Err(UsageError::new(format!("{}: a job copies a directory", shown(&source)))
+            .remedy("add -r to copy it with all that is in it")
+            .into());
+    }
+    let range_len = range_len(values, &complete)?.filter(|_| source_hosts.is_empty());
     Ok(JobDescription {
         id: JobDescription::new_id()?,
         origin: JobOrigin::here(version()),
@@ -42,11 +59,40 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
         base,
         name,
         targets,
-        options: copy_options(values)?,
+        options,
+        words,
         is_sync,
         verifies: false,
         sizes: shard_sizes(values)?,
         range_len,
+    })
+}
+
+/// The options of the job's copies: typed ones, completed by this host's configuration for the first source and target.
+/// Of the login, the typed options alone.
+fn options(typed: &Values, complete: &Values, ends: &[OsString; 2], is_sync: bool) -> Result<JobOptions, UsageError> {
+    let of_kind = if is_sync { sync } else { plan };
+    let Plan { copy, display, time_limit, .. } = of_kind(complete, ends, false)?;
+    let completes_login = !typed.is_set(&flags::CONFIG);
+    let (login, target_login) = match completes_login {
+        true => (login(typed)?, None),
+        false => (copy.access.login.clone(), copy.access.target_login.clone()),
+    };
+    Ok(JobOptions {
+        copy: copy.options,
+        access: RemoteAccess { login, target_login, ..copy.access },
+        completes_login,
+        compares_owner_and_mode: metadata(complete)?.owner_and_mode,
+        secret_file: complete.last(&flags::SECRET_FILE).map(PathBuf::from),
+        time_limit,
+        display: JobDisplay {
+            is_quiet: complete.is_set(&flags::QUIET),
+            is_json: complete.is_set(&flags::JSON),
+            verbosity: display.verbosity,
+            progress_every: complete.get(&flags::PROGRESS)?.map(|seconds| Duration::from_secs(seconds.into())),
+            bits: display.bits,
+            log: display.log,
+        },
     })
 }
 
@@ -91,25 +137,20 @@ fn source_hosts(sources: &[OsString]) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// The range length; `None` with deltas, which ranges exclude.
-fn range_len(values: &Values) -> Result<Option<RangeLen>, UsageError> {
+fn range_len(values: &Values, copy: &Values) -> Result<Option<RangeLen>, UsageError> {
     let typed = values.get(&flags::job::SHARD_RANGE)?;
-    let is_in_place = values.is_set(&flags::INPLACE);
-    let has_deltas = is_in_place || values.get(&flags::DELTA)?.is_some_and(|mode| mode != DeltaMode::Off);
+    let is_in_place = copy.is_set(&flags::INPLACE);
+    let has_deltas = is_in_place || copy.get(&flags::DELTA)?.is_some_and(|mode| mode != DeltaMode::Off);
     match typed {
         Some(0) => Ok(None),
-        Some(_) if is_in_place => Err(in_place_with_ranges()),
+        Some(_) if is_in_place => Err(UsageError::new("--inplace cannot be combined with ranges of files")
+            .remedy("--shard-range 0 copies each file by one shard")),
         Some(_) if has_deltas => Err(UsageError::new("--shard-range cannot be combined with --delta")
             .remedy("omit one of them: a file with deltas is copied by one shard")),
         None if has_deltas => Ok(None),
         Some(bytes) => Ok(RangeLen::new(bytes).ok()),
         None => Ok(Some(RangeLen::DEFAULT)),
     }
-}
-
-/// Why ranges and `--inplace` exclude each other.
-pub fn in_place_with_ranges() -> UsageError {
-    UsageError::new("--inplace cannot be combined with ranges of files")
-        .remedy("--shard-range 0 copies each file by one shard")
 }
 
 /// Sizes of shards: a typed size applies to all.

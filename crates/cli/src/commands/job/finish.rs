@@ -12,6 +12,7 @@ use haul_job::comparison::record;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
 use haul_job::job_file::JobFile;
+use haul_job::options::JobPart;
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
@@ -21,11 +22,10 @@ use haul_job::shard_progress::LiveProgress;
 use super::exclusive::release;
 use super::merged::print_report;
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, copy, on_some_ends, source_list};
+use super::part::{PartDisplay, PartPlan, PartSources, copy, on_some_ends};
 use super::shard::list_plan;
-use super::whole::{deletes, full_copy_plan, verify_plan};
+use super::whole::{full_copy_plan, verify_plan};
 use crate::args::flags;
-use crate::args::job::JobPart;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show::{self, json};
@@ -178,8 +178,8 @@ impl JobFinish<'_> {
         let job = shown(self.job.directory.path());
         let failures = format!("names-{}.jsonl", len.get());
         let outcome = self.copy_recorded(&failures, cancel, &mut |ends| {
-            let list = source_list(self.job, ends, format!("divided files of {job}"), lists.to_vec())?;
-            let mut plan = list_plan(self.job, list, ends, PartDisplay::Quiet)?;
+            let lists = PartSources::Lists { name: format!("divided files of {job}"), lists: lists.to_vec() };
+            let mut plan = list_plan(self.job, lists, ends, PartDisplay::Quiet)?;
             plan.copy.options.range = Some(CopyRange::Finish(len));
             Ok(plan)
         })?;
@@ -195,13 +195,13 @@ impl JobFinish<'_> {
     /// The part for the last copy: directories alone, if lists have every other entry.
     fn part(&self, totals: &PlanTotals) -> JobPart {
         let has_unlisted = totals.linked > 0 || totals.others > 0;
-        if deletes(self.job) || has_unlisted { JobPart::Whole } else { JobPart::Directories }
+        if self.job.description.options.deletes() || has_unlisted { JobPart::Whole } else { JobPart::Directories }
     }
 
     fn copy_part(
         &self,
         cancel: &Cancel,
-        plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<crate::resolve::Plan>,
+        plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<PartPlan>,
     ) -> Result<Outcome, anyhow::Error> {
         self.copy_recorded("finish.jsonl", cancel, plan)
     }
@@ -211,7 +211,7 @@ impl JobFinish<'_> {
         &self,
         failures: &str,
         cancel: &Cancel,
-        plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<crate::resolve::Plan>,
+        plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<PartPlan>,
     ) -> Result<Outcome, anyhow::Error> {
         let failures = self.job.directory.step_failures(failures);
         let (_, outcome) = on_some_ends(self.job, 0, &mut |ends| {

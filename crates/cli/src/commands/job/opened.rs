@@ -7,10 +7,10 @@ use haul_job::confirmation::{Confirmation, digest};
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::JobError;
+use haul_job::options::JobOptions;
 
-use crate::args::job::program_words;
+use crate::args::flags;
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
 use crate::user_dirs::state_dir;
 
 /// An existing job.
@@ -47,28 +47,22 @@ impl OpenedJob {
     }
 
     /// A job by its command line, which confirms what it starts.
-    pub fn typed(directory: JobDirectory, description: JobDescription) -> Result<Self, UsageError> {
+    pub fn typed(directory: JobDirectory, description: JobDescription) -> Self {
         let mut job = Self { directory, description, confirmation: confirmation("shard JOB N", None) };
-        let words = job.program_words()?;
-        job.confirmation.confirm(&words);
-        Ok(job)
-    }
-
-    /// Those of its options that can start programs.
-    pub fn program_words(&self) -> Result<Vec<OsString>, UsageError> {
-        program_words(&self.description.options)
+        job.confirmation.confirm(&job.description.options.program_words());
+        job
     }
 
     /// The options of its copies, if this user confirmed those that can start programs.
-    pub fn options(&self) -> anyhow::Result<&[OsString]> {
-        self.confirmation.check(self.directory.path(), &self.program_words()?)?;
-        Ok(&self.description.options)
+    pub fn options(&self) -> Result<&JobOptions, JobError> {
+        let options = &self.description.options;
+        self.confirmation.check(self.directory.path(), &options.program_words())?;
+        Ok(options)
     }
 
     /// `--confirm DIGEST` for steps on other hosts, once [`Self::options`] are confirmed. Empty if they start nothing.
-    pub fn confirming_words(&self) -> anyhow::Result<Vec<String>> {
-        self.options()?;
-        let digest = digest(&self.program_words()?);
+    pub fn confirming_words(&self) -> Result<Vec<String>, JobError> {
+        let digest = digest(&self.options()?.program_words());
         Ok(digest.map_or(Vec::new(), |digest| vec![flags::job::CONFIRM.typed(), digest]))
     }
 

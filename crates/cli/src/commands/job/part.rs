@@ -2,18 +2,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haul_base::copy::error::{Error, Outcome};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::runtime_control::RuntimeControl;
-use haul_base::copy::spec::{ListLine, ListReader, SourceList};
+use haul_base::copy::spec::{
+    CopyOptions, CopySpec, ListLine, ListReader, Login, NULL_TARGET, RemoteAccess, ReportOptions, SourceList, is_null,
+};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_job::description::PartEnds;
 use haul_job::error::shown;
 use haul_job::job_file::JobFile;
+use haul_job::options::{JobDisplay, JobOptions, completed_login};
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
 use haul_job::targets::{leave_out, turns};
@@ -22,10 +26,11 @@ use super::opened::OpenedJob;
 use super::recorder::PartRecorder;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
+use crate::args::{Dialect, UsageError, flags};
 use crate::commands::own_program::own_program;
-use crate::resolve::{HostNames, Plan, hosts};
-use crate::show;
+use crate::resolve::{HostNames, default_progress_every, login, reports_files};
+use crate::show::display::{Display, Mode};
+use crate::{config, secret, show, terminal};
 
 /// The display of a part's copy: `--quiet`, `--json` or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,47 +52,128 @@ impl PartDisplay {
             _ => Self::Usual,
         }
     }
+}
 
-    /// Its options.
-    pub fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Usual => &[],
-            Self::Quiet => &["--quiet"],
-            Self::Json => &["--json"],
+/// A copy of a part, or its comparison, with its display.
+pub struct PartPlan {
+    /// The copy for the engine.
+    pub copy: CopySpec,
+    /// The display.
+    pub display: Display,
+}
+
+/// The sources of a part.
+pub enum PartSources {
+    /// The lists of shards, with paths below the job's base.
+    Lists {
+        /// Their name in messages.
+        name: String,
+        /// Their files.
+        lists: Vec<JobFile>,
+    },
+    /// The job's source, copied below the base.
+    BelowBase,
+    /// The job's source as typed, for a sync that deletes.
+    AsTyped,
+}
+
+impl PartPlan {
+    /// The copy of `sources` between `ends` with these options of the job.
+    pub fn new(
+        job: &OpenedJob,
+        ends: &PartEnds,
+        sources: PartSources,
+        options: CopyOptions,
+        shown: PartDisplay,
+    ) -> anyhow::Result<Self> {
+        let (description, kept) = (&job.description, job.options()?);
+        let base = parse_operand(&ends.at_source(description.base.as_os_str()))?;
+        let mut target = parse_operand(&ends.target)?;
+        secret::complete(kept.secret_file.as_deref().map(Path::as_os_str), false, std::iter::once(&mut target))?;
+        let hosts = HostNames { source: host_name(&base), target: host_name(&target) };
+        let display = display(&kept.display, shown);
+        let mut options = CopyOptions { reports: reports(&kept.display, &display), ..options };
+        options.source.base = Some(base.path);
+        if is_null(&target.path) {
+            target.path = NULL_TARGET.into();
+            options.metadata.preserve.hard_links = false;
         }
+        let (mut list, mut typed) = (None, Vec::new());
+        match sources {
+            PartSources::Lists { name, lists } => list = Some(source_list(base.host, name, lists)),
+            PartSources::BelowBase => typed.push(Location { host: base.host, path: job.full_source().into() }),
+            PartSources::AsTyped => {
+                options.source.base = None;
+                let slash = if description.name.is_empty() { "/." } else { "" };
+                let path = [description.source.as_os_str(), OsStr::new(slash)].into_iter().collect::<OsString>();
+                typed.push(parse_operand(&ends.at_source(&path))?);
+            }
+        }
+        let access = RemoteAccess { in_turn: terminal::stderr_is_terminal(), ..access(kept, &hosts)? };
+        Ok(Self { copy: CopySpec { sources: typed, list, target, options, access }, display })
     }
 }
 
-/// Options besides those of the job's description: `--dirbase` and the display.
-pub fn additional_arguments(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> Vec<OsString> {
-    let base = ends.at_source(job.description.base.as_os_str());
-    let base = [OsStr::new("--dirbase="), &base].into_iter().collect::<OsString>();
-    std::iter::once(base).chain(display.words().iter().map(OsString::from)).collect()
+fn host_name(location: &Location) -> Option<String> {
+    match &location.host {
+        Host::Local => None,
+        Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
+    }
 }
 
-/// Adds the options of configuration files for a copy between these operands.
-pub fn with_files(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
-    let hosts: HostNames = hosts(&values, operands)?;
-    Ok(crate::config::complete(values, &hosts)?)
+/// The job's access to hosts. This host's configuration completes the login, and nothing else: all hosts of a job copy
+/// by the same options.
+fn access(options: &JobOptions, hosts: &HostNames) -> Result<RemoteAccess, UsageError> {
+    let access = options.access.clone();
+    if !options.completes_login {
+        return Ok(access);
+    }
+    let (login, target_login) = configured_logins(hosts)?;
+    let typed = &options.access.login;
+    let target_login = target_login.map(|login| completed_login(typed, login));
+    Ok(RemoteAccess { login: completed_login(typed, login), target_login, ..access })
 }
 
-/// The target of each part is a directory, and a listed symbolic link stays one, as in a sync. The overwrite policy is
-/// that of a copy.
-pub fn into_directory(plan: &mut Plan) {
-    plan.copy.options.target.sync.into = true;
+/// The logins by the configuration of this host alone: at the source, and at the target where that differs.
+fn configured_logins(hosts: &HostNames) -> Result<(Login, Option<Login>), UsageError> {
+    let values = config::complete(Values::new(flags::COPY, Dialect::Haul, Vec::new()), hosts)?;
+    Ok((login(&values)?, values.at_target().map(login).transpose()?))
+}
+
+/// The display of a step, by the job's options and its own.
+fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
+    let has_lines = kept.progress_every.is_some();
+    let mode = match shown {
+        PartDisplay::Json => Mode::Json,
+        PartDisplay::Quiet => Mode::Quiet,
+        PartDisplay::Usual if kept.is_json => Mode::Json,
+        PartDisplay::Usual if kept.is_quiet => Mode::Quiet,
+        PartDisplay::Usual if has_lines => Mode::ProgressLines,
+        PartDisplay::Usual if terminal::stderr_is_terminal() && kept.log.is_none() => Mode::Bar,
+        PartDisplay::Usual => Mode::Plain,
+    };
+    Display {
+        mode,
+        verbosity: kept.verbosity,
+        progress_lines: has_lines,
+        dialect: Dialect::Haul,
+        bits: kept.bits,
+        log: kept.log.clone(),
+    }
+}
+
+fn reports(kept: &JobDisplay, display: &Display) -> ReportOptions {
+    ReportOptions {
+        files: reports_files(display),
+        progress_every: kept.progress_every.unwrap_or_else(|| default_progress_every(display)),
+    }
 }
 
 /// The lists of shards as sources.
-pub fn source_list(
-    job: &OpenedJob,
-    ends: &PartEnds,
-    name: String,
-    lists: Vec<JobFile>,
-) -> Result<SourceList, UsageError> {
-    let host = parse_operand(&ends.at_source(job.description.base.as_os_str()))?.host;
+fn source_list(host: Host, name: String, lists: Vec<JobFile>) -> SourceList {
     let of_lines = host.clone();
     let open = Arc::new(move || Box::new(ShardListLines::new(of_lines.clone(), lists.clone())) as Box<dyn ListReader>);
-    Ok(SourceList { name, host, open })
+    SourceList { name, host, open }
 }
 
 /// Reads lists for the engine.
@@ -135,7 +221,7 @@ impl ListReader for ShardListLines {
 
 /// Runs a planned copy, and records its progress.
 pub fn copy(
-    plan: Plan,
+    plan: PartPlan,
     failures: JobFile,
     cancel: &Cancel,
     steering: &RuntimeControl,

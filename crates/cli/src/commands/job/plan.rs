@@ -12,18 +12,18 @@ use haul_job::comparison::plan as plan_comparison;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
+use haul_job::options::JobPart;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, locked_shards};
 use haul_proto::limits::RANGES_MAX;
 
-use super::describe::{describe, in_place_with_ranges};
+use super::describe::describe;
 use super::exclusive::claim;
 use super::opened::{OpenedJob, absolute};
 use super::part::PartDisplay;
 use super::remote_plan::plan_remote;
 use super::whole::full_copy_plan;
-use crate::args::job::JobPart;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -76,23 +76,13 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     let description = describe(values, operands)?;
     let earlier = OpenedJob::open(path.as_os_str()).ok();
     if let Some(earlier) = earlier.filter(|earlier| earlier.description.is_same_command(&description)) {
-        return Ok(OpenedJob::typed(earlier.directory, earlier.description)?);
+        return Ok(OpenedJob::typed(earlier.directory, earlier.description));
     }
     if !description.is_pulled() {
         check_source(&description.source)?;
     }
     refuse_overlap(&path, &description)?;
-    let job = OpenedJob::typed(JobDirectory::vacant(&path)?, description)?;
-    // Options are checked before shards exist that others might run.
-    let whole = full_copy_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
-    if !whole.copy.options.source.recursive {
-        return Err(UsageError::new(format!("{}: a job copies a directory", shown(&job.description.source)))
-            .remedy("add -r to copy it with all that is in it")
-            .into());
-    }
-    if job.description.range_len.is_some() && whole.copy.options.target.delta.in_place {
-        return Err(in_place_with_ranges().into());
-    }
+    let job = OpenedJob::typed(JobDirectory::vacant(&path)?, description);
     claim(&job.directory, &job.description)?;
     job.directory.make_folders()?;
     job.description.write(&job.directory)?;

@@ -10,17 +10,16 @@ use haul_base::copy::spec::{DeleteMode, Retries};
 use haul_base::sys::cancel::Cancel;
 use haul_job::description::PartEnds;
 use haul_job::error::JobError;
+use haul_job::options::JobPart;
 use haul_job::plan_index::PlanTotals;
 use haul_job::planner::ShardPlanner;
 use haul_proto::limits::RANGES_MAX;
 use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, on_some_ends};
+use super::part::{PartDisplay, PartPlan, on_some_ends};
 use super::whole::full_copy_plan;
-use crate::args::job::JobPart;
 use crate::commands::own_program::own_program;
-use crate::resolve::Plan;
 
 /// Plans `job`. Calls `on_shard` for each shard.
 pub fn plan_remote(
@@ -31,7 +30,8 @@ pub fn plan_remote(
     job.directory.vacant_target().make_directory()?;
     let mut planned = None;
     let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
-        let Plan { copy: dry_run, .. } = dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
+        let PartPlan { copy: dry_run, .. } =
+            dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
         let mut reported = ReportedEntries {
             planner: ShardPlanner::new(&job.directory, &job.description, RANGES_MAX)?,
             target: [dry_run.target.path.as_os_str().as_bytes(), b"/"].concat(),
@@ -78,7 +78,7 @@ fn source_of(job: &OpenedJob, ends: &PartEnds) -> String {
 }
 
 /// Turns the copy into a dry run into an empty directory.
-fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
+fn dry_run(job: &OpenedJob, mut plan: PartPlan) -> PartPlan {
     plan.copy.target = Location { host: Host::Local, path: job.directory.vacant_target().path().to_owned() };
     let options = &mut plan.copy.options.target;
     options.sync.is_dry = true;

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use haul_base::copy::error::Outcome;
 use haul_base::copy::runtime_control::RuntimeControl;
-use haul_base::copy::spec::{CopyRange, SourceList, SourceRange};
+use haul_base::copy::spec::{CopyRange, SourceRange};
 use haul_base::copy::summary::Summary;
 use haul_base::sys::cancel::Cancel;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
+use haul_job::options::JobPart;
 use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
 use haul_job::shard_progress::{LiveProgress, ShardProgress};
@@ -19,16 +20,12 @@ use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, additional_arguments, copy, into_directory, on_some_ends, source_list, with_files};
-use super::whole::verify_plan;
+use super::part::{PartDisplay, PartPlan, PartSources, copy, on_some_ends};
 use crate::args::UsageError;
-use crate::args::job::{JobPart, part_values};
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Plan, plan, sync};
 use crate::show::{self, json};
 use crate::signals::Watch;
-use crate::terminal;
 use crate::text::harmless;
 
 /// Schedulers' environment variables for the number of a task.
@@ -41,7 +38,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
-    let time_limit = shard_plan(&job, &shard, &job.description.ends()[0], PartDisplay::of(values))?.time_limit;
+    shard_plan(&job, &shard, &job.description.ends()[0], PartDisplay::of(values))?;
+    let time_limit = job.description.options.time_limit;
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit)?;
     let run = ShardRun { job: &job, number, display: PartDisplay::of(values), cancel: &cancel, steering: &steering };
     let ended = watch.during(|| run.carry_out())?;
@@ -68,34 +66,32 @@ fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
 }
 
 /// The copy of a shard, or its comparison.
-fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
+fn shard_plan(
+    job: &OpenedJob,
+    shard: &PlannedShard,
+    ends: &PartEnds,
+    display: PartDisplay,
+) -> anyhow::Result<PartPlan> {
     let list = job.directory.list(shard.number);
-    let list = source_list(job, ends, shown(list.path()), vec![list])?;
-    let mut plan = list_plan(job, list, ends, display)?;
+    let name = shown(list.path());
+    let mut plan = list_plan(job, PartSources::Lists { name, lists: vec![list] }, ends, display)?;
     plan.copy.options.range = source_range(job, shard)?.map(CopyRange::One);
     Ok(plan)
 }
 
-/// The copy of lists of shards, or their comparison.
-pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
-    let mut plan = match job.description.verifies {
-        true => verify_plan(job, ends, display, JobPart::List)?,
-        false => listed_copy(job, ends, display)?,
+/// The copy of lists of shards, or their comparison. Lists have no directories. So a directory created by this run has
+/// no entries of another run.
+pub fn list_plan(
+    job: &OpenedJob,
+    lists: PartSources,
+    ends: &PartEnds,
+    display: PartDisplay,
+) -> anyhow::Result<PartPlan> {
+    let options = match job.description.verifies {
+        true => job.options()?.of_comparison(JobPart::List),
+        false => job.options()?.of_copy(JobPart::List),
     };
-    plan.copy.list = Some(list);
-    // Lists have no directories. So a directory created by this run has no entries of another run.
-    plan.copy.options.source.recursive = false;
-    plan.copy.options.source.live.is_planned = true;
-    into_directory(&mut plan);
-    Ok(plan)
-}
-
-fn listed_copy(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
-    let values = part_values(job.options()?, &additional_arguments(job, ends, display), JobPart::List)?;
-    let operands = [ends.target.clone()];
-    let values = with_files(values, &operands)?;
-    let of_kind = if job.description.is_sync { sync } else { plan };
-    Ok(of_kind(&values, &operands, terminal::stderr_is_terminal())?)
+    PartPlan::new(job, ends, lists, options, display)
 }
 
 /// The range of a shard that has one.

@@ -149,7 +149,7 @@ fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Re
 fn kept(job: &mut OpenedJob, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
     let directory = &job.directory;
     directory.slurm().make_directory()?;
-    let programs = job.program_words()?;
+    let programs = job.description.options.program_words();
     let with_lines = |settings: Option<&SlurmSettings>| {
         let lines = settings.map(SlurmSettings::directives).unwrap_or_default();
         programs.iter().cloned().chain(lines.into_iter().map(OsString::from)).collect::<Vec<_>>()
