@@ -24,6 +24,7 @@ mod probe;
 mod report;
 mod resolve;
 mod secret;
+mod secrets;
 mod show;
 mod signals;
 mod stamped_lines;
@@ -40,7 +41,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     // On failure, the words remain visible: see SECURITY.md.
-    let _ = haul_engine::sys::arguments::overwrite(&words, args::served::secret_in);
+    let _ = haul_engine::sys::arguments::overwrite(&words, secrets::secret_in);
     // Without it, the process ends at such a write.
     let _ = signals::outlive_file_size_limit();
     let mut words = words.into_iter();

@@ -304,7 +304,9 @@ fn metrics(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 
 fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     let file = values.last(&flags::REPORT).map(PathBuf::from);
-    file.iter().try_for_each(|file| ReportFormat::of(file).map(|_| ()))?;
+    if let Some(file) = &file {
+        ReportFormat::of(file)?;
+    }
     Ok(file)
 }
 
@@ -478,7 +480,14 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         _ => 0,
     };
     let verbosity = values.count(&flags::VERBOSE).max(least);
-    Ok(Display { mode, verbosity, progress_lines: lines, dialect, bits: values.is_set(&flags::BITS), log })
+    Ok(Display {
+        mode,
+        verbosity,
+        progress_lines: lines,
+        program: dialect.program(),
+        bits: values.is_set(&flags::BITS),
+        log,
+    })
 }
 
 /// Whether the engine reports each complete file.

@@ -7,7 +7,7 @@ use std::io::Write;
 use haul_base::sys::describe::without_numbers;
 use haul_proto::path::escape;
 
-use crate::args::served::without_secrets;
+use crate::secrets::without_secrets;
 
 /// The output of lines, with or without colours.
 pub struct TextOutput {

@@ -78,7 +78,7 @@ fn perform_with(
     // A FIFO is waited for, which a signal ends.
     let (mut audience, metrics) = match watch.during(|| audience(&mut plan, steering, make)) {
         Err(_) if cancel.is_cancelled() => {
-            show::stderr().called(plan.display.dialect.program()).error("interrupted");
+            show::stderr().called(plan.display.program).error("interrupted");
             return Ok(Exit::Interrupted);
         }
         opened => opened?,
@@ -128,7 +128,7 @@ fn audience(
 fn missing_sources(plan: &Plan) -> Option<Error> {
     let Plan { copy, display, .. } = plan;
     let is_asked = copy.list.is_none() && copy.options.source.base.is_none() && copy.options.pipes.source.is_none();
-    if !is_asked || copy.target.host == Host::Local || display.dialect == Dialect::Bbcp {
+    if !is_asked || copy.target.host == Host::Local || display.program == Dialect::Bbcp.program() {
         return None;
     }
     let absent = |source: &Location| {

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::args::Dialect;
-
 /// The display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Display {
@@ -13,8 +11,8 @@ pub struct Display {
     pub verbosity: u8,
     /// Whether bbcp's lines include progress: `-P`.
     pub progress_lines: bool,
-    /// The dialect of messages, with its program name.
-    pub dialect: Dialect,
+    /// The program's name before messages: haul, or bbcp.
+    pub program: &'static str,
     /// `--bits`: rates are in bits per second.
     pub bits: bool,
     /// `-l`: the log; `None` for standard error.

@@ -96,7 +96,7 @@ fn output(display: &Display) -> anyhow::Result<TextOutput> {
             TextOutput::new(Box::new(CheckedOutput::new(log, log_name(file))), false)
         }
     };
-    Ok(text.called(display.dialect.program()))
+    Ok(text.called(display.program))
 }
 
 /// Standard output, flushed by line on a terminal.
@@ -120,7 +120,7 @@ fn open_log(path: &Path) -> anyhow::Result<File> {
 
 /// A log in messages.
 pub fn log_name(path: &Path) -> String {
-    format!("{} {}", crate::args::flags::LOGFILE.typed(), escape(path.as_os_str().as_bytes()))
+    format!("--logfile {}", escape(path.as_os_str().as_bytes()))
 }
 
 /// Standard error as lines of text.

@@ -1,5 +1,7 @@
 //! A server's log: a line for each start and end of a client, as text or JSON.
 
+use std::fmt::Display;
+
 use haul_base::copy::account::{WorkAccount, WorkDone};
 use haul_serve::{ServeEvent, ServedDirectory};
 use ipnet::IpNet;
@@ -7,7 +9,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::json::{encode, sorted};
-use crate::args::UsageError;
 use crate::text::harmless;
 use crate::units::size;
 
@@ -163,7 +164,7 @@ fn now() -> String {
 }
 
 /// The line about a reload of a standing server's file, or its error.
-pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
+pub fn reloaded(error: Option<&impl Display>, is_json: bool) -> String {
     let now = Timestamp::now();
     let why = error.map(|error| error.to_string().lines().next().unwrap_or_default().to_owned());
     if is_json {

@@ -1,8 +1,7 @@
 //! The rates that keys step through: 1, 1.5, 2, 3, 5, 7, 10 of each power of ten.
 
+use haul_base::copy::rate::RATE_MAX;
 use haul_proto::limits::RATE_MIN;
-
-use crate::args::limits::RATE_MAX;
 
 /// In tenths.
 const STEPS: [u64; 6] = [10, 15, 20, 30, 50, 70];
