@@ -30,6 +30,8 @@ use haul_base::copy::spec::{
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
+use haul_show::display::{Display, Mode};
+use haul_show::report::ReportFormat;
 
 use self::details::{Shell, buffer_size, buffers, log, modes, overwrite, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
@@ -47,8 +49,6 @@ use crate::args::{Dialect, UsageError, flags, habits};
 use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
-use crate::report::ReportFormat;
-use crate::show::display::{Display, Mode};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);

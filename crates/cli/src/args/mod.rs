@@ -36,10 +36,9 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
+use haul_show::report::UnknownReportFormat;
+use haul_show::secrets::without_secrets;
 use row::OptionRow;
-
-use crate::report::UnknownReportFormat;
-use crate::secrets::without_secrets;
 
 /// The program of a command line: options, their prefixes and some defaults differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,23 +16,22 @@ use haul_base::copy::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReferenc
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
+use haul_show::display::Mode;
+use haul_show::exit::Exit;
+use haul_show::manifest_line::LineFormat;
+use haul_show::report::CopyReport;
+use haul_show::{self as show, Half, Show, terminal};
 
 use super::explain;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
 use crate::manifest::Manifest;
-use crate::manifest::line::LineFormat;
 use crate::metrics::CopyMetrics;
 use crate::path_memory::PathMemory;
-use crate::report::CopyReport;
 use crate::resolve::{DigestSink, Plan, plan};
-use crate::show::display::Mode;
-use crate::show::{self, Half, Show};
 use crate::signals::Watch;
-use crate::terminal;
 
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -24,15 +24,16 @@ pub mod worker;
 
 use std::ffi::{OsStr, OsString};
 
+use haul_show as show;
+use haul_show::exit::Exit;
+use haul_show::lost_output::exit_status;
+use haul_show::report::UnknownReportFormat;
+
 use self::output::print;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
-use crate::exit::Exit;
-use crate::lost_output::exit_status;
-use crate::report::UnknownReportFormat;
 use crate::resolve::{HostNames, hosts};
-use crate::show;
 
 /// Executes a command line; `program` is the program's name. Lost output makes it fail.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {

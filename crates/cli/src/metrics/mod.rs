@@ -13,11 +13,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use haul_base::copy::error::Outcome;
 use haul_base::copy::location::Location;
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::pending::{Pending, ReplaceableFile};
+use haul_show::report::named;
 
 use self::text::{MetricFamily, MetricsFormat, text};
-use crate::exit::Exit;
-use crate::pending::{Pending, ReplaceableFile};
-use crate::report::named;
 
 /// The metric that a failed copy keeps from an earlier run: the time of the last success.
 const LAST_SUCCESS: &str = "haul_copy_last_success_timestamp_seconds";

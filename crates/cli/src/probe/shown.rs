@@ -5,12 +5,12 @@ use std::time::Duration;
 use haul_base::copy::event::{Bottleneck, TransportPath};
 use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
+use haul_show::text::harmless;
+use haul_show::units::{counted, duration, rate, size};
+use haul_show::{paths, verdict};
 
 use super::options::{Option_, typed};
 use super::ready::Check;
-use crate::show::{paths, verdict};
-use crate::text::harmless;
-use crate::units::{counted, duration, rate, size};
 
 /// Bytes of the transfer in the forecast.
 const EXAMPLE_BYTES: u64 = 100_000_000_000;

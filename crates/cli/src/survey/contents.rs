@@ -6,12 +6,12 @@ use haul_inspect::survey::{
 };
 use haul_proto::compression::chooser::PIPE_MIN_NS_PER_BYTE;
 use haul_proto::path::escape;
+use haul_show::report::document::{Document, DocumentBlock};
+use haul_show::report::table::Table;
+use haul_show::text::harmless;
+use haul_show::units::{count, counted, files, percent, rate, size};
 
 use super::SurveyView;
-use crate::report::document::{Document, DocumentBlock};
-use crate::report::table::Table;
-use crate::text::harmless;
-use crate::units::{count, counted, files, percent, rate, size};
 
 /// Largest compressed share that is worth compression.
 const STUBBORN_MIN: f64 = 0.95;

@@ -17,6 +17,8 @@ use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::LiveProgress;
+use haul_show::exit::Exit;
+use haul_show::{self as show, json};
 
 use super::exclusive::release;
 use super::merged::print_report;
@@ -27,8 +29,6 @@ use super::whole::{deletes, full_copy_plan, verify_plan};
 use crate::args::flags;
 use crate::args::job::JobPart;
 use crate::args::values::Values;
-use crate::exit::Exit;
-use crate::show::{self, json};
 use crate::signals::Watch;
 
 /// Most missing shards listed by number.

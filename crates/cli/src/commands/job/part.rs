@@ -17,6 +17,7 @@ use haul_job::job_file::JobFile;
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
 use haul_job::targets::{leave_out, turns};
+use haul_show as show;
 
 use super::opened::OpenedJob;
 use super::recorder::PartRecorder;
@@ -25,7 +26,6 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::resolve::{HostNames, Plan, hosts};
-use crate::show;
 
 /// The display of a part's copy: `--quiet`, `--json` or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,9 @@ use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use haul_job::shard_result::{ShardCounts, ShardEnd, ShardResult, count_attempt};
 use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::text::harmless;
+use haul_show::{self as show, json, terminal};
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, additional_arguments, copy, into_directory, on_some_ends, source_list, with_files};
@@ -24,12 +27,8 @@ use super::whole::verify_plan;
 use crate::args::UsageError;
 use crate::args::job::{JobPart, part_values};
 use crate::args::values::Values;
-use crate::exit::Exit;
 use crate::resolve::{Plan, plan, sync};
-use crate::show::{self, json};
 use crate::signals::Watch;
-use crate::terminal;
-use crate::text::harmless;
 
 /// Schedulers' environment variables for the number of a task.
 const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];

@@ -3,13 +3,13 @@
 use std::ffi::{OsStr, OsString};
 
 use haul_job::description::PartEnds;
+use haul_show::terminal;
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, additional_arguments, into_directory, with_files};
 use crate::args::flags;
 use crate::args::job::{JobPart, part_values, verify_values};
 use crate::resolve::{Plan, comparison, plan, sync};
-use crate::terminal;
 
 /// The copy of the whole source, or of its directories.
 pub fn full_copy_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
