@@ -6,7 +6,7 @@ use haul_base::copy::summary::Summary;
 use haul_proto::diagnose::path_parts::{PartUse, PathPart};
 use serde::Serialize;
 
-use crate::units::rate;
+use crate::units::{rate, share};
 
 /// The headings of the columns.
 pub const COLUMNS: [&str; 4] = ["part", "busy", "rate", "bound"];
@@ -15,8 +15,7 @@ pub const COLUMNS: [&str; 4] = ["part", "busy", "rate", "bound"];
 pub fn rows(summary: &Summary) -> Vec<[String; 4]> {
     let or_dash = |bytes_per_s: Option<f64>| bytes_per_s.map_or_else(|| "-".to_owned(), rate);
     let row = |of: &PartUse| {
-        let busy = format!("{:.0} %", 100.0 * of.busy);
-        [words(of.part).to_owned(), busy, or_dash(of.bytes_per_s), or_dash(of.bound_bytes_per_s())]
+        [words(of.part).to_owned(), share(of.busy), or_dash(of.bytes_per_s), or_dash(of.bound_bytes_per_s())]
     };
     summary.diagnosis.parts.iter().map(row).collect()
 }

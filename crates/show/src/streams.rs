@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_base::copy::event::StreamFigures;
 
-use crate::units::{count, duration, size};
+use crate::units::{count, duration, round_trip, size};
 
 /// Most streams in the table; `--json` has all.
 const SHOWN_MAX: usize = 32;
@@ -61,7 +61,7 @@ fn row(source: &StreamFigures, target: Option<&StreamFigures>) -> [String; 16] {
         there(|target| target.idle_us),
         there(|target| target.storage_us),
         tcp(size(source.acknowledged_bytes)),
-        tcp(format!("{:.1} ms", source.rtt_us as f64 / 1000.0)),
+        tcp(round_trip(source.rtt_us as f64)),
         tcp(size(source.window_bytes)),
         tcp(size(source.receiver_bytes)),
         tcp(size(source.buffer_bytes)),

@@ -7,7 +7,7 @@ use haul_base::copy::spec::Cipher;
 use haul_base::copy::summary::{ComparisonResult, Summary};
 
 use crate::text::{harmless, within};
-use crate::units::{bytes_per_s, count, counted, duration, files, limit, part_of, rate, size};
+use crate::units::{bytes_per_s, count, counted, duration, files, limit, part_of, rate, round_trip, size};
 use crate::{names, paths, verdict};
 
 /// The lines of the summary after its first, each ended. `verbose` adds memory and other entries.
@@ -125,9 +125,9 @@ pub fn path(summary: &Summary) -> String {
     }
     let part = |time_us: u64| time_us.saturating_mul(100) / path.busy_us.max(1);
     format!(
-        "{:<12}RTT {:.1} ms; {} segments, {} resent; limited {} % by the receive window, {} % by send buffers\n",
+        "{:<12}RTT {}; {} segments, {} resent; limited {} % by the receive window, {} % by send buffers\n",
         "path",
-        path.round_trip_us as f64 / 1000.0,
+        round_trip(path.round_trip_us as f64),
         count(path.segments),
         count(path.retransmitted),
         part(path.receiver_limited_us),

@@ -1,10 +1,11 @@
-//! Numbers for people: decimal units, thousands separators, times.
+//! Figures for people: decimal units, thousands separators, times, shares.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
 const RATE_UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const BIT_UNITS: [&str; 5] = ["bit", "kbit", "Mbit", "Gbit", "Tbit"];
 
 /// `12,408`
@@ -140,6 +141,21 @@ pub fn percent(done: u64, total: u64) -> u64 {
     }
 }
 
+/// `96 %`: a fraction of one.
+pub fn share(of_one: f64) -> String {
+    format!("{:.0} %", of_one * 100.0)
+}
+
+/// `96 %`, and `0.12 %` below one percent.
+pub fn exact_share(of_one: f64) -> String {
+    if of_one > 0.0 && of_one < 0.01 { format!("{:.2} %", of_one * 100.0) } else { share(of_one) }
+}
+
+/// `80.3 ms`: a round trip, from microseconds.
+pub fn round_trip(us: f64) -> String {
+    format!("{:.1} ms", us / 1000.0)
+}
+
 fn decimals(value: f64) -> usize {
     match value {
         v if v < 9.995 => 2,
@@ -180,6 +196,74 @@ fn scaled(bytes: u64, unit: usize, tenths: bool) -> String {
         _ if tenths || value >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
+}
+
+/// A measured quantity. Figures are in base units: bytes per second, seconds, counts, fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// Bytes per second.
+    Rate,
+    /// Elapsed seconds.
+    Time,
+    /// Seconds of a round trip.
+    RoundTrip,
+    /// Bytes; powers of two on a logarithmic axis.
+    Size,
+    /// A count.
+    Count,
+    /// A fraction of one.
+    Share,
+}
+
+/// A unit: its name, and its size in base units.
+type Unit = (&'static str, f64);
+
+impl Quantity {
+    /// The largest unit not above `most`.
+    pub fn unit(self, most: f64) -> Unit {
+        let units: &[Unit] = match self {
+            Self::Rate => &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)],
+            Self::Time => &[("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)],
+            Self::RoundTrip => &[("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)],
+            Self::Count | Self::Size => &[("", 1.0)],
+            Self::Share => &[("%", 0.01)],
+        };
+        // Two minutes are displayed as 120 s.
+        let least = if self == Self::Time { 3.0 } else { 1.0 };
+        let fits = |unit: &&Unit| unit.1 * least <= most;
+        units.iter().rev().find(fits).or(units.first()).copied().unwrap_or(("", 1.0))
+    }
+
+    /// A figure in a table.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Rate => rate(value),
+            Self::Time => duration(Duration::try_from_secs_f64(value).unwrap_or_default()),
+            Self::RoundTrip if value < 0.001 => format!("{:.0} µs", value * 1e6),
+            Self::RoundTrip => format!("{:.2} ms", value * 1e3),
+            Self::Size => binary_size(value),
+            Self::Count if value.fract().abs() < 1e-9 => count(rounded(value)),
+            Self::Count => format!("{value:.1}"),
+            Self::Share => exact_share(value),
+        }
+    }
+}
+
+/// `1.5 KiB`: a size with a binary unit, as in options.
+pub fn binary_size(bytes: f64) -> String {
+    let (mut value, mut unit) = (bytes, 0);
+    while unit + 1 < BINARY_UNITS.len() && value >= 1024.0 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let text = format!("{value:.1}");
+    format!("{} {}", text.trim_end_matches(".0"), BINARY_UNITS[unit])
+}
+
+/// The nearest whole number; 0 below that.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the conversion saturates")]
+fn rounded(value: f64) -> u64 {
+    value.round() as u64
 }
 
 #[cfg(test)]
@@ -263,5 +347,44 @@ mod tests {
             [0, 99, 100, 100, 100]
         );
         assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
+    }
+
+    #[test]
+    fn a_unit_suits_the_largest_figure() {
+        let units = [
+            (Quantity::Rate, 117e6),
+            (Quantity::Rate, 1.17e9),
+            (Quantity::Time, 150.0),
+            (Quantity::Time, 181.0),
+            (Quantity::RoundTrip, 0.0003),
+            (Quantity::Count, f64::NAN),
+            (Quantity::Size, 1.0),
+        ];
+        let names = units.map(|(quantity, most)| quantity.unit(most).0);
+        assert_eq!(names, ["MB/s", "GB/s", "s", "min", "µs", "", ""]);
+    }
+
+    #[test]
+    fn figures_in_tables_have_their_units() {
+        let shown = [
+            Quantity::Rate.shown(117e6),
+            Quantity::Time.shown(12.34),
+            Quantity::RoundTrip.shown(0.0803),
+            Quantity::Count.shown(12_408.0),
+            Quantity::Count.shown(2.5),
+            Quantity::Share.shown(0.957),
+            Quantity::Share.shown(0.00123),
+            Quantity::RoundTrip.shown(0.000_061),
+            Quantity::Size.shown(16_777_216.0),
+            Quantity::Size.shown(1536.0),
+            Quantity::Size.shown(2f64.powi(62)),
+        ];
+        assert_eq!(
+            shown,
+            [
+                "117 MB/s", "12.3 s", "80.30 ms", "12,408", "2.5", "96 %", "0.12 %", "61 µs", "16 MiB", "1.5 KiB",
+                "4 EiB"
+            ]
+        );
     }
 }

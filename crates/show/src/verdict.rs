@@ -8,7 +8,7 @@ use haul_base::copy::summary::Recommendation;
 use serde::Serialize;
 
 use crate::text::harmless;
-use crate::units::{rate, size};
+use crate::units::{exact_share, rate, round_trip, share, size};
 
 /// Most facts in the summary; `--json` has all.
 const FACTS_SHOWN: usize = 2;
@@ -16,12 +16,11 @@ const FACTS_SHOWN: usize = 2;
 /// A line of the summary; `None` with too few measurements.
 pub fn line(verdict: &Verdict) -> Option<String> {
     let next = verdict.next.filter(|_| verdict.limit != Bottleneck::None);
-    let next = next.map(|next| format!("; next: {} at {}", words(next.limit), percent(next.share))).unwrap_or_default();
+    let next = next.map(|next| format!("; next: {} at {}", words(next.limit), share(next.share))).unwrap_or_default();
     match (verdict.limit, verdict.detail) {
         (Bottleneck::None, Some(BottleneckDetail::Short)) => None,
         (Bottleneck::None, _) => {
-            let busiest =
-                verdict.next.map(|most| format!(" (busiest: {}, {})", words(most.limit), percent(most.share)));
+            let busiest = verdict.next.map(|most| format!(" (busiest: {}, {})", words(most.limit), share(most.share)));
             Some(format!("nothing in particular{}", busiest.unwrap_or_default()))
         }
         _ => {
@@ -85,19 +84,13 @@ fn kind(limit: Bottleneck, detail: BottleneckDetail) -> &'static str {
     }
 }
 
-/// A share in percent.
-pub fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
 /// A fact in words.
 pub fn fact_text(fact: &Fact) -> String {
     let value = match fact.figure.unit() {
-        FactUnit::Share if fact.value > 0.0 && fact.value < 0.01 => format!("{:.2} %", fact.value * 100.0),
-        FactUnit::Share => percent(fact.value),
+        FactUnit::Share => exact_share(fact.value),
         FactUnit::Bytes => size(whole(fact.value)),
         FactUnit::BytesPerS => rate(fact.value),
-        FactUnit::Us => format!("{:.1} ms", fact.value / 1000.0),
+        FactUnit::Us => round_trip(fact.value),
         FactUnit::Number if fact.value < 10.0 && fact.value.fract() != 0.0 => format!("{:.2}", fact.value),
         FactUnit::Number => crate::units::count(whole(fact.value)),
     };

@@ -3,10 +3,9 @@
 
 use haul_show::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, HeatMap, LINES_MAX, Marks};
 use haul_show::report::document::{Document, DocumentBlock};
-use haul_show::report::quantity::Quantity;
 use haul_show::report::statistics::{Quartiles, distribution};
 use haul_show::report::table::Table;
-use haul_show::units::counted;
+use haul_show::units::{Quantity, counted};
 
 use super::figures::{Figures, SweepRun, columns};
 use super::journal::Header;

@@ -22,8 +22,8 @@ pub struct StreamRow {
     pub stream: u64,
     /// Bytes per second.
     pub rate: f64,
-    /// In milliseconds.
-    pub round_trip_ms: f64,
+    /// In microseconds.
+    pub round_trip_us: f64,
     /// Retransmitted segments.
     pub sent_again: u64,
     /// Segments sent.
@@ -60,7 +60,7 @@ impl Lanes {
             Some(StreamRow {
                 stream: figures.stream,
                 rate: self.rates.get(&figures.stream).copied().unwrap_or(0.0),
-                round_trip_ms: figures.rtt_us as f64 / 1000.0,
+                round_trip_us: figures.rtt_us as f64,
                 sent_again: figures.retransmitted,
                 segments: figures.segments,
                 path: progress.work.paths.get(usize::from(transport.path)).cloned().unwrap_or_default(),

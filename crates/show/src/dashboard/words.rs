@@ -11,7 +11,7 @@ use super::layout::Panel;
 use super::rate_history::RateHistory;
 use crate::progress_line::{self, Pace};
 use crate::text::{harmless, within};
-use crate::units::{count, counted, duration, limit, rate, size};
+use crate::units::{count, counted, duration, limit, rate, round_trip, share, size};
 use crate::{paths, verdict};
 
 /// The last line.
@@ -107,8 +107,8 @@ pub fn stream(row: &StreamRow) -> [String; 5] {
     [
         format!("{:>6}", row.stream),
         if row.in_use { rate(row.rate) } else { "rests".to_owned() },
-        format!("{:.1} ms", row.round_trip_ms),
-        format!("{} ({})", count(row.sent_again), verdict::percent(row.sent_again as f64 / row.segments.max(1) as f64)),
+        round_trip(row.round_trip_us),
+        format!("{} ({})", count(row.sent_again), share(row.sent_again as f64 / row.segments.max(1) as f64)),
         format!("{} -> {}", harmless(paths::without_port(own)), harmless(paths::without_port(other))),
     ]
 }
@@ -123,10 +123,8 @@ pub fn verdict(board: &Board) -> Vec<String> {
     if found.limit == Bottleneck::None {
         return vec![verdict::line(found).unwrap_or_else(too_early)];
     }
-    let next =
-        found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), verdict::percent(next.share)));
-    let first =
-        format!("{}, {} of the time{}", verdict::named(found), verdict::percent(found.share), next.unwrap_or_default());
+    let next = found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), share(next.share)));
+    let first = format!("{}, {} of the time{}", verdict::named(found), share(found.share), next.unwrap_or_default());
     let facts: Vec<_> = found.facts.iter().map(verdict::fact_text).collect();
     vec![first, facts.join("; ")]
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::quantity::Quantity;
 use super::table::Table;
+use crate::units::Quantity;
 
 /// Most distinguishable lines in one chart.
 pub const LINES_MAX: usize = 12;

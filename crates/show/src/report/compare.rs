@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::chart::{Chart, ChartBar, ChartLine, Marks};
 use super::document::{Document, DocumentBlock};
-use super::quantity::Quantity;
 use super::series::Moved;
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;
 use super::track::Track;
 use super::transfer::rates_over_time;
 use crate::units;
+use crate::units::Quantity;
 
 /// Longest line of an event.
 const LINE_MAX: u64 = 1 << 20;

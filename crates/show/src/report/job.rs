@@ -9,9 +9,9 @@ use haul_job::shard_result::ShardResult;
 
 use super::chart::{Chart, ChartLine, ChartPoint, Marks};
 use super::document::{Document, DocumentBlock};
-use super::quantity::Quantity;
 use super::table::Table;
 use crate::text::harmless;
+use crate::units::Quantity;
 use crate::{units, verdict};
 
 /// Points of a line over time.

@@ -9,7 +9,6 @@ mod escape;
 pub mod html;
 pub mod job;
 mod markdown;
-pub mod quantity;
 pub mod series;
 pub mod statistics;
 mod svg;

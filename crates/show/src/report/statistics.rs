@@ -1,7 +1,7 @@
 //! Statistics: quartiles, outliers and distributions.
 
 use super::chart::ChartPoint;
-use super::quantity::Quantity;
+use crate::units::Quantity;
 
 /// Distance of outliers from the interquartile range, in its widths (Tukey).
 const FENCE: f64 = 1.5;

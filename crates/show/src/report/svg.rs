@@ -16,7 +16,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::chart::{Chart, ChartBar, ChartLine, HeatMap, LINES_MAX, Marks, Span};
 use super::escape::{harmless, text};
-use super::quantity::Quantity;
+use crate::units::Quantity;
 
 const WIDTH: u32 = 880;
 const HEIGHT: u32 = 330;

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::chart::{Chart, ChartLine, ChartPoint, LINES_MAX, Marks, Span};
 use super::document::{Document, DocumentBlock};
-use super::quantity::Quantity;
 use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;
 use super::track::TrackSample;
+use crate::units::Quantity;
 use crate::{json, parts, summary, units, verdict};
 
 /// The data of a transfer's report.
