@@ -23,6 +23,7 @@ pub const CRATES: &[&str] = &[
     "crates/serve/src",
     "crates/inspect/src",
     "crates/job/src",
+    "crates/show/src",
     "crates/cli/src",
     "bench/src",
     "e2e/src",

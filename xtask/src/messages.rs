@@ -26,6 +26,7 @@ const PRODUCT: &[&str] = &[
     "crates/job/src",
     "crates/proto/src",
     "crates/serve/src",
+    "crates/show/src",
 ];
 /// Sources of documents and of commands for a shell: they hold no messages.
 const NO_MESSAGES: &[&str] = &[

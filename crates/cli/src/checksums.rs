@@ -9,10 +9,9 @@ use std::path::Path;
 
 use haul_base::copy::event::{Event, FileReport};
 use haul_proto::path::escape;
-
-use crate::manifest::line::LineFormat;
-use crate::pending::{Pending, ReplaceableFile};
-use crate::text::harmless;
+use haul_show::manifest_line::LineFormat;
+use haul_show::pending::{Pending, ReplaceableFile};
+use haul_show::text::harmless;
 
 /// Size of the write buffer, in bytes.
 const BUFFER: usize = 64 << 10;
@@ -125,7 +124,7 @@ impl Checksums {
                 .push(format!("{}: cannot write the checksums (the files are not affected): {error}", self.shown));
         }
         if self.without_digest > 0 {
-            let files = crate::units::files(self.without_digest);
+            let files = haul_show::units::files(self.without_digest);
             let message = format!("{} lacks {files}, which were up to date and not read", self.shown);
             report.messages.push(message);
         }

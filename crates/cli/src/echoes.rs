@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use haul_base::copy::event::TransportPath;
 use haul_control::probe::ping::Ping;
-
-use crate::show::paths::without_port;
+use haul_show::paths::without_port;
 
 const UNDER_LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Time in which queues on the path drain.

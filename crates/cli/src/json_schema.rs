@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use haul_show::json::{FailureLine, JobLine, NoticeLine};
+use haul_show::partials::PartialLine;
+use haul_show::served::ServeLine;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -12,9 +15,6 @@ use crate::commands::job::status::JobStatusLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
 use crate::probe::json::ProbeLine;
-use crate::show::json::{FailureLine, JobLine, NoticeLine};
-use crate::show::partials::PartialLine;
-use crate::show::served::ServeLine;
 use crate::survey::json::SurveyLine;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/json.schema.json");

@@ -6,33 +6,22 @@ mod checksums;
 mod commands;
 mod config;
 mod echoes;
-mod exit;
 mod host_policy;
 #[cfg(test)]
 mod json_schema;
 mod list;
-mod lost_output;
 mod manifest;
 mod metrics;
 mod network;
-mod output_place;
-mod own_descriptor;
 mod path_memory;
-mod pending;
 mod pipes;
 mod probe;
-mod report;
 mod resolve;
 mod secret;
-mod show;
 mod signals;
-mod stamped_lines;
 mod standing;
 mod survey;
 mod sweep;
-mod terminal;
-mod text;
-mod units;
 mod user_dirs;
 
 use std::process::ExitCode;
@@ -40,7 +29,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     // On failure, the words remain visible: see SECURITY.md.
-    let _ = haul_engine::sys::arguments::overwrite(&words, args::served::secret_in);
+    let _ = haul_engine::sys::arguments::overwrite(&words, haul_show::secrets::secret_in);
     // Without it, the process ends at such a write.
     let _ = signals::outlive_file_size_limit();
     let mut words = words.into_iter();

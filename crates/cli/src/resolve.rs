@@ -30,6 +30,8 @@ use haul_base::copy::spec::{
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
+use haul_show::display::{Display, Mode};
+use haul_show::report::ReportFormat;
 
 use self::details::{Shell, buffer_size, buffers, log, modes, overwrite, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
@@ -48,8 +50,6 @@ use crate::args::{Dialect, UsageError, flags, habits};
 use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
-use crate::report::ReportFormat;
-use crate::show::display::{Display, Mode};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -310,7 +310,9 @@ fn metrics(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 
 fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     let file = values.last(&flags::REPORT).map(PathBuf::from);
-    file.iter().try_for_each(|file| ReportFormat::of(file).map(|_| ()))?;
+    if let Some(file) = &file {
+        ReportFormat::of(file)?;
+    }
     Ok(file)
 }
 
@@ -489,7 +491,14 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         _ => 0,
     };
     let verbosity = values.count(&flags::VERBOSE).max(least);
-    Ok(Display { mode, verbosity, progress_lines: lines, dialect, bits: values.is_set(&flags::BITS), log })
+    Ok(Display {
+        mode,
+        verbosity,
+        progress_lines: lines,
+        program: dialect.program(),
+        bits: values.is_set(&flags::BITS),
+        log,
+    })
 }
 
 /// Whether the engine reports each complete file.

@@ -18,14 +18,13 @@ use haul_base::copy::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe_start;
 use haul_engine::sys::signals::ignore_hangup;
+use haul_show::exit::Exit;
+use haul_show::output_place;
+use haul_show::terminal::Controlling;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::low_level::unregister;
-
-use crate::exit::Exit;
-use crate::output_place;
-use crate::terminal::Controlling;
 
 /// Time for a cancelled copy to end, so that everything has ended a second after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(900);
@@ -190,7 +189,7 @@ impl Watcher {
     fn stop(&self) {
         // First, restore the terminal: the process may end at any time.
         #[cfg(feature = "tui")]
-        crate::show::dashboard::screen::give_back_for_good();
+        haul_show::dashboard::screen::give_back_for_good();
         output_place::stop_waiting();
         self.stopped.store(true, Ordering::Release);
         self.cancel.cancel();
@@ -198,12 +197,12 @@ impl Watcher {
         let deadline = Instant::now() + if time_is_up { TIME_GRACE } else { GRACE };
         while !self.ended.load(Ordering::Acquire) {
             if self.copy_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
-                crate::pending::remove_unfinished();
+                haul_show::pending::remove_unfinished();
                 let text = match time_is_up {
                     true => time_was_up(self.limit),
                     false => format!("interrupted; {START_OVER}"),
                 };
-                crate::show::stderr().error(&text);
+                haul_show::stderr().error(&text);
                 std::process::exit(Exit::Interrupted.number().into());
             }
             std::thread::sleep(Duration::from_millis(10));

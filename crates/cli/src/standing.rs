@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haul_base::copy::credentials::{KnownClient, PrivateKey, PublicKey};
+use haul_base::copy::rate::RATE_MAX;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
@@ -43,8 +44,8 @@ use jiff::tz::TimeZone;
 use toml::de::{DeTable, DeValue};
 
 use crate::args::UsageError;
-use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
 use crate::args::nearest::nearest;
+use crate::args::served::CLIENTS_MAX;
 use crate::args::size::parse_size;
 use crate::config::read_trusted;
 use crate::secret::{self, SecretFileState};

@@ -10,8 +10,17 @@ use super::commands::{fail, succeeds};
 use crate::workspace::cargo;
 
 /// In the order of their dependencies.
-const CRATES: [&str; 8] =
-    ["haul-proto", "haul-base", "haul-engine", "haul-control", "haul-serve", "haul-inspect", "haul-job", "haul"];
+const CRATES: [&str; 9] = [
+    "haul-proto",
+    "haul-base",
+    "haul-engine",
+    "haul-control",
+    "haul-serve",
+    "haul-inspect",
+    "haul-job",
+    "haul-show",
+    "haul",
+];
 const PACKAGE_LIMIT: Duration = Duration::from_secs(120);
 /// It compiles everything, unoptimised.
 const INSTALL_LIMIT: Duration = Duration::from_secs(40 * 60);

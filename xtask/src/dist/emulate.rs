@@ -18,7 +18,7 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// A build for another target starts from scratch, and emulation is many times slower.
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
 /// Crates to run unit tests of.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "--package=haul-proto",
     "--package=haul-base",
     "--package=haul-engine",
@@ -26,6 +26,7 @@ const CRATES: [&str; 8] = [
     "--package=haul-serve",
     "--package=haul-inspect",
     "--package=haul-job",
+    "--package=haul-show",
     "--package=haul",
 ];
 

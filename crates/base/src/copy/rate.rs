@@ -7,6 +7,9 @@ use haul_proto::limits::RATE_MIN;
 
 use crate::sys::sync::lock;
 
+/// Highest rate that a user may set, in bytes per second.
+pub const RATE_MAX: u64 = 1 << 40;
+
 /// Changes the limit of a running copy ([`crate::copy::spec::StreamOptions::rate_bytes_per_s`]). Clones are the same handle.
 #[derive(Debug, Clone, Default)]
 pub struct RateHandle(Arc<Mutex<RequestedRate>>);

@@ -27,7 +27,6 @@ use haul_base::copy::spec::{
 use haul_proto::limits::STREAMS_MAX;
 
 use super::flag::{Flag, Repeated, Single, Switch, options};
-use super::limits::CLIENTS_MAX;
 use super::parsers::{
     DeleteTime, bwlimit, cipher, compression, equality, forced_window, frame, fsync, places, ports, queue_depth, rate,
     raw, remote_dir, run_time, text, window, word,
@@ -37,6 +36,7 @@ use super::row::HelpSection::{
 };
 use super::row::Takes::{self, Each, Nothing, One, Perhaps, Place, Repeats, Time, Word};
 use super::row::{OptionRow, row};
+use super::served::CLIENTS_MAX;
 
 /// bbcp has levels 0 to 9, zstd 1 to 19. In both, 0 is off.
 const COMPRESS_MODES: Takes = Word {

@@ -11,7 +11,6 @@ pub mod flags;
 pub mod habits;
 pub mod help;
 pub mod job;
-pub mod limits;
 mod manual;
 mod markdown;
 mod measurement;
@@ -37,6 +36,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
+use haul_show::report::UnknownReportFormat;
+use haul_show::secrets::without_secrets;
 use row::OptionRow;
 
 /// The program of a command line: options, their prefixes and some defaults differ.
@@ -108,10 +109,16 @@ impl UsageError {
 
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&served::without_secrets(&self.what))?;
-        let mut hints = self.remedies.iter().flat_map(|remedy| remedy.lines()).map(served::without_secrets);
+        f.write_str(&without_secrets(&self.what))?;
+        let mut hints = self.remedies.iter().flat_map(|remedy| remedy.lines()).map(without_secrets);
         hints.try_for_each(|line| write!(f, "\nhint: {line}"))
     }
 }
 
 impl std::error::Error for UsageError {}
+
+impl From<UnknownReportFormat> for UsageError {
+    fn from(error: UnknownReportFormat) -> Self {
+        Self::of_lines(&error.to_string())
+    }
+}

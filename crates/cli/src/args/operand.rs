@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::names_null;
-use haul_control::launch::served_label;
+use haul_control::launch;
 use haul_proto::path::escape;
 
 use super::served::parse_served;
@@ -204,9 +204,7 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
 pub fn host_label(host: &Host) -> String {
     match host {
         Host::Local => "this machine".to_owned(),
-        Host::Remote { user: Some(user), name } => escape(format!("{user}@{name}").as_bytes()),
-        Host::Remote { user: None, name } => escape(name.as_bytes()),
-        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
+        host => launch::host_label(host),
     }
 }
 

@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_base::copy::rate::RATE_MAX;
 use haul_base::copy::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 
 use super::UsageError;
 use super::argument::Argument;
-use super::limits::RATE_MAX;
 
 type Parsed<T> = Result<T, UsageError>;
 

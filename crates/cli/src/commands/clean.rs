@@ -4,11 +4,11 @@ use std::ffi::OsString;
 
 use haul_base::sys::describe::describe;
 use haul_engine::partials::PartialRemoval;
+use haul_show::exit::Exit;
+use haul_show::partials::PartialOutcome;
 
 use super::places::visit;
 use crate::args::values::Values;
-use crate::exit::Exit;
-use crate::show::partials::PartialOutcome;
 
 /// Removes unfinished files at `paths`, except for those of a running copy.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::json::{OptionArgument, encode};
 use serde::Serialize;
 
 use crate::args::flags::COPY;
@@ -12,10 +14,8 @@ use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::values::Values;
 use crate::commands::output::print;
 use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
-use crate::exit::Exit;
 use crate::path_memory::{FailedPath, PathMemory};
 use crate::resolve::HostNames;
-use crate::show::json::{OptionArgument, encode};
 
 /// The value of an option, and its origin.
 struct ConfigLine<'a> {

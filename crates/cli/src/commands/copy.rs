@@ -16,23 +16,22 @@ use haul_base::copy::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReferenc
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
+use haul_show::display::Mode;
+use haul_show::exit::Exit;
+use haul_show::manifest_line::LineFormat;
+use haul_show::report::CopyReport;
+use haul_show::{self as show, Half, Show, terminal};
 
 use super::explain;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
 use crate::manifest::Manifest;
-use crate::manifest::line::LineFormat;
 use crate::metrics::CopyMetrics;
 use crate::path_memory::PathMemory;
-use crate::report::CopyReport;
 use crate::resolve::{DigestSink, Plan, plan};
-use crate::show::display::Mode;
-use crate::show::{self, Half, Show};
 use crate::signals::Watch;
-use crate::terminal;
 
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
@@ -78,7 +77,7 @@ fn perform_with(
     // A FIFO is waited for, which a signal ends.
     let (mut audience, metrics) = match watch.during(|| audience(&mut plan, steering, make)) {
         Err(_) if cancel.is_cancelled() => {
-            show::stderr().called(plan.display.dialect.program()).error("interrupted");
+            show::stderr().called(plan.display.program).error("interrupted");
             return Ok(Exit::Interrupted);
         }
         opened => opened?,
@@ -128,7 +127,7 @@ fn audience(
 fn missing_sources(plan: &Plan) -> Option<Error> {
     let Plan { copy, display, .. } = plan;
     let is_asked = copy.list.is_none() && copy.options.source.base.is_none() && copy.options.pipes.source.is_none();
-    if !is_asked || copy.target.host == Host::Local || display.dialect == Dialect::Bbcp {
+    if !is_asked || copy.target.host == Host::Local || display.program == Dialect::Bbcp.program() {
         return None;
     }
     let absent = |source: &Location| {

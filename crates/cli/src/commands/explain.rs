@@ -8,12 +8,12 @@ use haul_base::copy::spec::{CopySpec, FilterOptions};
 use haul_inspect::explain::{Explained, Reason, explain};
 use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
 
 use crate::args::operand::host_label;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
-use crate::exit::Exit;
 use crate::resolve::{Plan, typed_lists};
 
 /// Explains the option's path, if given.

@@ -24,14 +24,16 @@ pub mod worker;
 
 use std::ffi::{OsStr, OsString};
 
+use haul_show as show;
+use haul_show::exit::Exit;
+use haul_show::lost_output::exit_status;
+use haul_show::report::UnknownReportFormat;
+
 use self::output::print;
-use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
-use crate::exit::Exit;
-use crate::lost_output::exit_status;
+use crate::args::{Dialect, UsageError};
 use crate::resolve::{HostNames, hosts};
-use crate::show;
 
 /// Executes a command line; `program` is the program's name. Lost output makes it fail.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
@@ -56,7 +58,8 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
     }
     parsed.map_err(anyhow::Error::from).and_then(run_command).unwrap_or_else(|error| {
         show::stderr().called(dialect.program()).error(&error.to_string());
-        let exit = if error.is::<crate::args::UsageError>() { Exit::Usage } else { Exit::Failed };
+        let exit =
+            if error.is::<UsageError>() || error.is::<UnknownReportFormat>() { Exit::Usage } else { Exit::Failed };
         exit.number()
     })
 }

@@ -10,24 +10,25 @@ use haul_base::copy::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
 use haul_control::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
+use haul_show::display::Mode;
+use haul_show::exit::Exit;
+use haul_show::text::TextOutput;
+use haul_show::{self as show, terminal, units};
 use jiff::Zoned;
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::{print, say};
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
+use crate::config;
 use crate::probe::buffers::MeasuredPath;
 use crate::probe::figures::{self, Direction, ProbeFigures};
 use crate::probe::options::{Option_, recommended};
 use crate::probe::sysctl::{SysctlFile, SysctlOutcome};
 use crate::probe::{json, ready, save, shown};
 use crate::resolve::probe;
-use crate::show::display::Mode;
 use crate::signals::Watch;
-use crate::text::TextOutput;
 use crate::user_dirs::state_dir;
-use crate::{config, show, terminal, units};
 
 /// Probes `operands`: a target, or a source and a target.
 pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::report::chart::LINES_MAX;
+use haul_show::report::compare::{RecordedCopy, document};
+use haul_show::report::{ReportFormat, publish};
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
-use crate::exit::Exit;
-use crate::report::chart::LINES_MAX;
-use crate::report::compare::{RecordedCopy, document};
-use crate::report::{ReportFormat, publish};
 
 const OUT: &str = "report.html";
 

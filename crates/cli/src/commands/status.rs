@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
+use haul_show::exit::Exit;
+use haul_show::partials::PartialOutcome;
+
 use super::places::visit;
 use crate::args::values::Values;
-use crate::exit::Exit;
-use crate::show::partials::PartialOutcome;
 
 /// Shows unfinished files at `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {

@@ -14,6 +14,9 @@ use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_inspect::survey::{self, Ask, Survey};
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::pending::{Pending, ReplaceableFile};
+use haul_show::{self as show, terminal};
 use jiff::Zoned;
 
 use super::places::refuse_remote;
@@ -22,8 +25,6 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
-use crate::exit::Exit;
-use crate::pending::{Pending, ReplaceableFile};
 use crate::probe::figures::{self, Direction};
 use crate::resolve::filters;
 use crate::signals::Watch;
@@ -31,7 +32,6 @@ use crate::survey::outlook::Outlook;
 use crate::survey::progress::ProgressLine;
 use crate::survey::{SurveyView, contents, json, page, words};
 use crate::user_dirs::state_dir;
-use crate::{show, terminal};
 
 /// Default time for reading files.
 const TIME: Duration = Duration::from_secs(60);

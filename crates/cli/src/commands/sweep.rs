@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
+use haul_show as show;
+use haul_show::display::Mode;
+use haul_show::exit::Exit;
+use haul_show::json::{JsonMessage, encode, sorted};
+use haul_show::text::TextOutput;
+use haul_show::{terminal, units};
 use serde::Serialize;
 
 use crate::args::values::Values;
 use crate::commands::output::print;
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
 use crate::resolve::sweep;
-use crate::show::display::Mode;
-use crate::show::json::{JsonMessage, encode, sorted};
-use crate::show::{self};
 use crate::signals::Watch;
 use crate::sweep::figures::{Figures, SweepRun, SweepRunFields};
 use crate::sweep::{Listener, SweepBench, SweepEnd};
-use crate::text::TextOutput;
-use crate::{terminal, units};
 
 /// Sweeps `operands`: a source and a target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
+use haul_show::exit::Exit;
+use haul_show::terminal;
+
 use crate::args::values::Values;
-use crate::exit::Exit;
 use crate::resolve::sync;
-use crate::terminal;
 
 /// Syncs `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

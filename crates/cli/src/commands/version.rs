@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Error, Result};
 use haul_engine::worker::measure::{Primitive, primitives};
+use haul_show::exit::Exit;
+use haul_show::units::rate;
 
 use crate::args::version::VERSION;
 use crate::commands::output::print;
-use crate::exit::Exit;
-use crate::units::rate;
 
 /// Time per measurement, for two significant digits.
 const EACH: Duration = Duration::from_millis(20);

@@ -15,13 +15,14 @@ use haul_engine::policy::HostPolicy;
 use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
+use haul_show::exit::Exit;
+use haul_show::{self as show};
 
 use crate::args::worker_task::WorkerTask;
 use crate::commands::output::print;
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
 use crate::user_dirs::state_dir;
-use crate::{host_policy, show, signals};
+use crate::{host_policy, signals};
 
 /// Upper limit of the line with the credential.
 const PASS_MAX: usize = 512;

@@ -1,8 +1,6 @@
 //! `--expect FILE`: expected digests, checked before files get their names. Reports lines and files without a
 //! counterpart. [`ExpectedDigests`] has the lines; the file is reread to report names.
 
-pub mod line;
-
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -14,9 +12,8 @@ use haul_base::copy::event::Event;
 use haul_base::copy::spec::{ChecksumAlgorithm, ExpectedDigests};
 use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
-
-use self::line::ManifestLine;
-use crate::units::counted;
+use haul_show::manifest_line::ManifestLine;
+use haul_show::units::counted;
 
 /// Most names reported of lines without a file, or files without a line.
 const NAMED_MAX: usize = 20;
@@ -152,7 +149,7 @@ fn list_names(what: &str, names: &[Vec<u8>], count: u64) -> String {
     names.iter().for_each(|name| text.push_str(&format!("\n  {}", escape(name))));
     let others = count.saturating_sub(names.len() as u64);
     if others > 0 && !names.is_empty() {
-        text.push_str(&format!("\n  and {} more", crate::units::count(others)));
+        text.push_str(&format!("\n  and {} more", haul_show::units::count(others)));
     }
     text
 }

@@ -13,11 +13,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use haul_base::copy::error::Outcome;
 use haul_base::copy::location::Location;
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::pending::{Pending, ReplaceableFile};
+use haul_show::report::named;
+use haul_show::units::bytes_per_s;
 
 use self::text::{MetricFamily, MetricsFormat, text};
-use crate::exit::Exit;
-use crate::pending::{Pending, ReplaceableFile};
-use crate::report::named;
 
 /// The metric that a failed copy keeps from an earlier run: the time of the last success.
 const LAST_SUCCESS: &str = "haul_copy_last_success_timestamp_seconds";
@@ -64,7 +65,7 @@ impl CopyMetrics {
         }
         if let Ok(summary) = outcome {
             let seconds = summary.times.elapsed.as_secs_f64();
-            let rate = if seconds > 0.0 { summary.files.bytes as f64 / seconds } else { 0.0 };
+            let rate = bytes_per_s(summary.files.bytes, summary.times.elapsed);
             metrics.extend([
                 metric("haul_copy_bytes", "Bytes that the last copy copied", summary.files.bytes as f64),
                 metric("haul_copy_skipped_bytes", "Bytes that were up to date", summary.files.bytes_skipped as f64),

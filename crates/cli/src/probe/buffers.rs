@@ -6,10 +6,10 @@ use haul_base::copy::event::{NetworkPath, TransportPath};
 use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::advice::{BufferNeeds, buffers_crowd_memory};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
+use haul_show::text::harmless;
+use haul_show::units::{counted, rate, size};
 
 use super::ready::Check;
-use crate::text::harmless;
-use crate::units::{counted, rate, size};
 
 /// A kernel setting for the largest buffer size.
 pub struct BufferLimit {

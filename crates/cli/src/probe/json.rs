@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
+use haul_show::exit::Exit;
+use haul_show::json::{JsonMessage, OptionArgument, TransportFields, encode, sorted};
 use serde::Serialize;
 
 use super::options::Option_;
 use super::ready::Check;
-use crate::exit::Exit;
-use crate::show::json::{JsonMessage, OptionArgument, TransportFields, encode, sorted};
 
 /// A line of `haul probe --json`.
 #[derive(Debug, Serialize)]

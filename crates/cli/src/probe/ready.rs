@@ -3,9 +3,8 @@
 use haul_base::copy::event::TransportPath;
 use haul_control::probe::EndMeasurement;
 use haul_proto::wire::network_settings::NetworkSettings;
-
-use crate::text::harmless;
-use crate::units::{count, size};
+use haul_show::text::harmless;
+use haul_show::units::{count, size};
 
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]

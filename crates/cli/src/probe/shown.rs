@@ -5,12 +5,12 @@ use std::time::Duration;
 use haul_base::copy::event::{Bottleneck, TransportPath};
 use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
+use haul_show::text::harmless;
+use haul_show::units::{counted, duration, rate, round_trip, size};
+use haul_show::{paths, verdict};
 
 use super::options::{Option_, typed};
 use super::ready::Check;
-use crate::show::{paths, verdict};
-use crate::text::harmless;
-use crate::units::{counted, duration, rate, size};
 
 /// Bytes of the transfer in the forecast.
 const EXAMPLE_BYTES: u64 = 100_000_000_000;
@@ -108,7 +108,7 @@ pub fn forecast(forecast: &Forecast, options: &[Option_]) -> Vec<String> {
 }
 
 fn ms(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+    round_trip(time.as_secs_f64() * 1e6)
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use haul_control::probe::EndMeasurement;
 use haul_proto::advice::BufferNeeds;
+use haul_show::pending::{Pending, ReplaceableFile};
+use haul_show::text::harmless;
+use haul_show::units::size;
 
 use super::buffers::{BUFFER_LIMITS, BufferLimit, MeasuredPath};
 use crate::args::UsageError;
 use crate::config::shown;
-use crate::pending::{Pending, ReplaceableFile};
-use crate::text::harmless;
-use crate::units::size;
 
 /// Largest minimum or default size that is taken from a host.
 const DEFAULT_MAX: u64 = 16 << 20;

@@ -6,6 +6,7 @@ use haul_base::copy::spec::{
     CopyOptions, CopySpec, Fsync, MetadataOptions, PartialOptions, ReportOptions, SourceOptions, StorageOptions,
     StreamOptions, TargetOptions,
 };
+use haul_show::display::Mode;
 
 use super::{
     Digests, Plan, TypedEnds, access, check_hosts, complete_secrets, display, ends, filters, metadata, owners,
@@ -14,7 +15,6 @@ use super::{
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::list::list;
-use crate::show::display::Mode;
 
 /// The plan for a comparison. The last operand is the target.
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {

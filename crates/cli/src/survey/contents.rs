@@ -6,12 +6,12 @@ use haul_inspect::survey::{
 };
 use haul_proto::compression::chooser::PIPE_MIN_NS_PER_BYTE;
 use haul_proto::path::escape;
+use haul_show::report::document::{Document, DocumentBlock};
+use haul_show::report::table::Table;
+use haul_show::text::harmless;
+use haul_show::units::{binary_size, count, counted, files, percent, rate, size};
 
 use super::SurveyView;
-use crate::report::document::{Document, DocumentBlock};
-use crate::report::table::Table;
-use crate::text::harmless;
-use crate::units::{count, counted, files, percent, rate, size};
 
 /// Largest compressed share that is worth compression.
 const STUBBORN_MIN: f64 = 0.95;
@@ -180,19 +180,15 @@ fn sizes(classes: &[SizeClass], all: &FileTotals) -> Vec<DocumentBlock> {
     let row = |class: &SizeClass| {
         let label = match class.from {
             0 => "nothing".to_owned(),
-            from => format!("{} to {}", binary(from), binary(class.below)),
+            from => {
+                let [from, below] = [from, class.below].map(|bytes| binary_size(bytes as f64));
+                format!("{from} to {below}")
+            }
         };
         let FileTotals { files, bytes } = class.sum;
         vec![label, count(files), share(files, all.files), size(bytes), share(bytes, all.bytes)]
     };
     table(&["size", "files", "of files", "bytes", "of bytes"], classes.iter().map(row).collect())
-}
-
-/// A power of four, in the units that fit it.
-fn binary(bytes: u64) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let unit = bytes.checked_ilog2().map_or(0, |log| log as usize / 10);
-    format!("{} {}", bytes >> (10 * unit), UNITS.get(unit).unwrap_or(&""))
 }
 
 fn share(part: u64, all: u64) -> String {
@@ -332,11 +328,5 @@ pub mod tests {
         assert!(text(1.0, 1.0).starts_with("sent uncompressed"));
         assert!(text(0.0, 0.97).starts_with("sent uncompressed"));
         assert_eq!(text(0.0, 0.5), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
-    }
-
-    #[test]
-    fn powers_of_four_have_their_units() {
-        let shown: Vec<_> = [1, 256, 1 << 10, 1 << 16, 4 << 30, 1 << 62].map(binary).into();
-        assert_eq!(shown, ["1 B", "256 B", "1 KiB", "64 KiB", "4 GiB", "4 EiB"]);
     }
 }

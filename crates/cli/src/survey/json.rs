@@ -2,11 +2,11 @@
 
 use haul_inspect::survey::{CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, Survey, TargetSurvey};
 use haul_proto::checksum::hex;
+use haul_show::json::{CompressionFields, JsonMessage, JsonName, encode};
 use serde::Serialize;
 
 use super::SurveyView;
 use super::outlook::Outlook;
-use crate::show::json::{CompressionFields, JsonMessage, JsonName, encode};
 
 /// A line of `haul survey --json`.
 #[derive(Debug, Serialize)]

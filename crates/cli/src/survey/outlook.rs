@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use haul_inspect::survey::Survey;
 use haul_proto::path::escape;
+use haul_show::units::{duration, rate, size};
 
 use crate::probe::figures::ProbeFigures;
-use crate::units::{duration, rate, size};
 
 /// An estimate.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,9 @@
 //! A survey as one page: the map of bytes above, the tables below.
 
+use haul_show::report::document::Document;
+use haul_show::report::html::{Extra, page_with};
+
 use super::{SurveyView, map};
-use crate::report::document::Document;
-use crate::report::html::{Extra, page_with};
 
 /// Draws the interactive map.
 const SCRIPT: &str = include_str!("map.js");

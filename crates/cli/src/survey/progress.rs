@@ -4,8 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use haul_inspect::survey::{SurveyProgress, SurveyStage};
-
-use crate::units::{files, size};
+use haul_show::units::{files, size};
 
 /// Interval between updates.
 const EVERY: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! A survey as text: figures first and names last, since names may be long.
 
-use crate::report::document::{Document, DocumentBlock};
-use crate::report::table::Table;
+use haul_show::report::document::{Document, DocumentBlock};
+use haul_show::report::table::Table;
 
 /// The text, of a document without charts.
 pub fn text(document: &Document) -> String {

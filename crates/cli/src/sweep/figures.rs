@@ -7,12 +7,12 @@ use haul_base::copy::event::{StreamFigures, TransportPath};
 use haul_base::copy::location::Host;
 use haul_base::copy::spec::{CacheUse, CopySpec, is_null, names_null};
 use haul_base::copy::summary::Summary;
+use haul_show::report::series::Series;
+use haul_show::units::bytes_per_s;
 use serde::Serialize;
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
 use crate::echoes::RoundTrips;
-use crate::report::series::Series;
-use crate::units::bytes_per_s;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,12 +8,12 @@ use std::path::Path;
 use anyhow::{anyhow, bail};
 use haul_base::sys::random::random;
 use haul_proto::path::escape;
+use haul_show::output_place::OutputPlace;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::figures::{SweepRun, columns};
 use super::setting::SweepSetting;
-use crate::output_place::OutputPlace;
 
 const FIRST: &str = "# haul sweep 1";
 /// Largest file that is read.

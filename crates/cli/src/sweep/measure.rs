@@ -9,12 +9,12 @@ use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::copy::spec::{CopySpec, NULL_TARGET, WorkerProgram, is_null};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::path::escape;
+use haul_show::report::series::Series;
 
 use super::figures::{Figures, SweepRun};
 use super::scratch::ScratchSpace;
 use super::setting::SweepSetting;
 use crate::echoes::{Echoes, RoundTrips, idle, other_end};
-use crate::report::series::Series;
 use crate::signals::Watch;
 
 /// The environment of runs.

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 use haul_base::copy::event::TransportPath;
 use haul_base::copy::spec::CopySpec;
 use haul_base::sys::cancel::Cancel;
+use haul_show::pending::{Pending, ReplaceableFile};
+use haul_show::report::ReportFormat;
 
 use self::figures::{SweepRun, flattery};
 use self::journal::{Header, Journal};
@@ -26,8 +28,6 @@ use self::setting::SweepSetting;
 use self::summary::Group;
 use crate::args::flags;
 use crate::echoes::other_end;
-use crate::pending::{Pending, ReplaceableFile};
-use crate::report::ReportFormat;
 
 /// Interval at which a pause checks for its end.
 const LOOK: Duration = Duration::from_millis(50);

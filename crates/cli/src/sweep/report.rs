@@ -1,18 +1,18 @@
 //! The report of a sweep: rate against streams for each window (or other varied settings), rate against time,
 //! distributions, and all figures.
 
+use haul_show::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, HeatMap, LINES_MAX, Marks};
+use haul_show::report::document::{Document, DocumentBlock};
+use haul_show::report::statistics::{Quartiles, distribution};
+use haul_show::report::table::Table;
+use haul_show::units::{Quantity, counted};
+
 use super::figures::{Figures, SweepRun, columns};
 use super::journal::Header;
 use super::setting::{AUTO, COUNT, DIMENSIONS, SweepSetting};
 use super::summary::{Group, fastest};
 use crate::args::size::parse_size;
 use crate::args::time::parse_time;
-use crate::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, HeatMap, LINES_MAX, Marks};
-use crate::report::document::{Document, DocumentBlock};
-use crate::report::quantity::Quantity;
-use crate::report::statistics::{Quartiles, distribution};
-use crate::report::table::Table;
-use crate::units::counted;
 
 /// Dimensions for the x-axis, by preference.
 const ACROSS: [&str; 4] = ["streams", "rate_limit", "size", "duration"];
@@ -368,9 +368,10 @@ fn settings(groups: &[Group<'_>]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use haul_show::report::ReportFormat;
+
     use super::super::figures::tests::run;
     use super::*;
-    use crate::report::ReportFormat;
 
     fn header() -> Header {
         Header { source: "null:1g".into(), target: "db1:<null>:".into(), options: "-i key".into() }

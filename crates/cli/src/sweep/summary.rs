@@ -1,12 +1,12 @@
 //! The summary of a sweep: medians and quartiles of each setting, outliers, warnings; and NAME.json.
 
+use haul_show::report::statistics::Quartiles;
+use haul_show::units::{counted, rate};
 use serde_json::{Map, Value, json};
 
 use super::figures::{Figures, SweepRun, SweepRunFields};
 use super::journal::Header;
 use super::setting::{DIMENSIONS, SweepSetting};
-use crate::report::statistics::Quartiles;
-use crate::units::{counted, rate};
 
 /// A figure of a run.
 type Figure = fn(&Figures) -> f64;

@@ -41,7 +41,7 @@ use haul_base::sys::child::ChildGuard;
 pub use local::{InheritedStdio, start_local};
 pub use remote::{StartControl, start_remote};
 pub use script::is_deployed;
-pub use served::{label as served_label, start_served};
+pub use served::start_served;
 pub use ssh::words as ssh_words;
 pub use start_wait::{drop_ssh_reports, is_question_open};
 
@@ -50,7 +50,7 @@ pub fn host_label(host: &Host) -> String {
     match host {
         Host::Local => local::LABEL.to_owned(),
         Host::Remote { user, name } => ssh::SshRemote { user: user.as_deref(), name }.label(),
-        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
+        Host::Served { name, port, directory, .. } => served::label(name, *port, directory),
     }
 }
 

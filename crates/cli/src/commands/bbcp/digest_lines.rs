@@ -7,8 +7,8 @@ use std::path::Path;
 use haul_base::copy::spec::ChecksumAlgorithm;
 use haul_proto::checksum::hex;
 use haul_proto::path::escape;
+use haul_show::pending::ReplaceableFile;
 
-use crate::pending::ReplaceableFile;
 use crate::resolve::DigestSink;
 
 const LABEL: &str = "Checksum: ";

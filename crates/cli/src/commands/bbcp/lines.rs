@@ -13,16 +13,16 @@ use haul_base::copy::error::{Error, FIRST_FAILURE, Outcome};
 use haul_base::copy::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
 use haul_base::copy::spec::{ChecksumAlgorithm, CopySpec};
 use haul_base::copy::summary::Summary;
+use haul_show::human::Human;
+use haul_show::meter::IntervalMeter;
+use haul_show::text::TextOutput;
+use haul_show::units::{bytes_per_s, percent};
+use haul_show::{self as show, Show};
 
 use super::digest_lines::DigestLines;
 use super::statistics::Statistics;
 use super::target_names::TargetNames;
 use super::{log, stamp, status};
-use crate::show::human::Human;
-use crate::show::meter::IntervalMeter;
-use crate::show::{self, Show};
-use crate::text::TextOutput;
-use crate::units::{bytes_per_s, percent};
 
 /// Most lines held for the number of files.
 const HELD_MAX: usize = 4096;

@@ -4,12 +4,10 @@ use haul_base::copy::event::{FileReport, ItemChange, ItemReport, ResumeReport};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{CopyOptions, RemoteAccess};
 use haul_base::copy::summary::TransferTotals;
+use haul_show::human::Verbosity;
+use haul_show::testing::{Paper, every_event, example};
 
 use super::*;
-use crate::show::human::Verbosity;
-use crate::show::human::tests::every_event;
-use crate::show::summary::tests::example;
-use crate::text::tests::Paper;
 
 fn copy(sources: &[&str], target: &str) -> CopySpec {
     let place = |path: &str| Location { host: Host::Local, path: path.into() };

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use haul_show::display::log_name;
+use haul_show::lost_output::CheckedOutput;
+use haul_show::pending::ReplaceableFile;
+use haul_show::stamped_lines::StampedLines;
+
 use super::stamp;
-use crate::lost_output::CheckedOutput;
-use crate::pending::ReplaceableFile;
-use crate::show::log_name;
-use crate::stamped_lines::StampedLines;
 
 /// The line after a run.
 pub const END: &str = "=-=-=-=-=-=-=-=";
@@ -28,8 +29,9 @@ fn is_bbcps(beginning: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use haul_show::text::TextOutput;
+
     use super::*;
-    use crate::text::TextOutput;
 
     #[test]
     fn each_line_has_its_date_and_only_logs_are_appended_to() {

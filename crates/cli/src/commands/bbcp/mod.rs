@@ -17,6 +17,10 @@ use std::time::Duration;
 
 use haul_base::copy::location::Host;
 use haul_base::copy::spec::{ChecksumAlgorithm, CopySpec, OverwritePolicy};
+use haul_show as show;
+use haul_show::exit::Exit;
+use haul_show::human::{Human, Verbosity};
+use haul_show::text::TextOutput;
 
 use self::digest_lines::DigestLines;
 use self::lines::{Lines, ReportedDigests, Style};
@@ -25,11 +29,7 @@ use super::copy;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
-use crate::exit::Exit;
 use crate::resolve::{DigestSink, Plan, plan};
-use crate::show;
-use crate::show::human::{Human, Verbosity};
-use crate::text::TextOutput;
 
 /// Longest time between two samples of a copy, also with rare progress lines.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
@@ -78,7 +78,7 @@ fn refuse_bbftp(values: &Values, operands: &[OsString]) -> Result<(), UsageError
     if !is_command || std::fs::symlink_metadata(OsStr::new(first)).is_ok() {
         return Ok(());
     }
-    Err(UsageError::new(format!("-e '{}': -e with commands is an option of bbftp", crate::text::harmless(first)))
+    Err(UsageError::new(format!("-e '{}': -e with commands is an option of bbftp", haul_show::text::harmless(first)))
         .remedy("bbcp's -e takes no argument: write bbcp FILE HOST:FILE"))
 }
 

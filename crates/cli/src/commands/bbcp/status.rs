@@ -1,11 +1,11 @@
 //! Exit statuses under the name bbcp, for scripts written for it. docs/BBCP.md has the same table.
 //!
-//! bbcp ends with an error number, or with its negative modulo 256; haul's own statuses are in [`crate::exit`].
+//! bbcp ends with an error number, or with its negative modulo 256; haul's own statuses are in [`haul_show::exit`].
 
 use haul_base::copy::error::{Error, Outcome};
+use haul_show::exit::Exit;
 
 use crate::args::UsageError;
-use crate::exit::Exit;
 
 /// A status and its messages of haul.
 struct StatusRow {

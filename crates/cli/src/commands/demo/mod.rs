@@ -13,15 +13,15 @@ use haul_base::copy::spec::CopySpec;
 use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::MadeDirectory;
 use haul_proto::path::Name;
+use haul_show::display::Mode;
+use haul_show::exit::Exit;
+use haul_show::{self as show, terminal, units};
 
 use super::copy::perform;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::exit::Exit;
 use crate::resolve::{Plan, ResolvedSettings, settings};
-use crate::show::display::Mode;
 use crate::signals::Watch;
-use crate::{show, terminal, units};
 
 /// Default size of the data.
 const DEFAULT_BYTES: u64 = 1 << 30;

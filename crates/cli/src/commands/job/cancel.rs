@@ -4,13 +4,13 @@ use std::ffi::OsString;
 
 use haul_job::error::shown;
 use haul_job::this_host::{host_name, unix_seconds};
+use haul_show as show;
+use haul_show::exit::Exit;
 use serde_json::json;
 
 use super::exclusive::release;
 use super::opened::OpenedJob;
 use super::slurm::view::cancel_tasks;
-use crate::exit::Exit;
-use crate::show;
 
 /// Marks the job as cancelled.
 pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -1,10 +1,10 @@
 //! The comparison of a finished job.
 
 use haul_job::comparison::create;
+use haul_show::exit::Exit;
 
 use super::exclusive::continued;
 use super::opened::OpenedJob;
-use crate::exit::Exit;
 
 /// Begins the comparison of a finished job, or continues an interrupted one.
 pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {

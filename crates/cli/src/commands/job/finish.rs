@@ -18,6 +18,8 @@ use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::LiveProgress;
+use haul_show::exit::Exit;
+use haul_show::{self as show, json};
 
 use super::exclusive::release;
 use super::merged::print_report;
@@ -27,8 +29,6 @@ use super::shard::list_plan;
 use super::whole::{full_copy_plan, verify_plan};
 use crate::args::flags;
 use crate::args::values::Values;
-use crate::exit::Exit;
-use crate::show::{self, json};
 use crate::signals::Watch;
 
 /// Most missing shards listed by number.

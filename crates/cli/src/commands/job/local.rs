@@ -12,6 +12,8 @@ use haul_base::sys::cancel::Cancel;
 use haul_job::error::shown;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::shard_result::{ShardEnd, ShardResult};
+use haul_show::exit::Exit;
+use haul_show::{self as show, units};
 
 use super::comparison::{begin, is_to_be_compared, worse};
 use super::exclusive::continued;
@@ -24,9 +26,7 @@ use crate::args::job::copy_options;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::exit::Exit;
 use crate::signals::Watch;
-use crate::{show, units};
 
 /// Interval at which an idle worker checks for shards: another process may plan.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

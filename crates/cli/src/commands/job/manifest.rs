@@ -8,6 +8,8 @@ use haul_base::copy::location::Host;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::PlanIndex;
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::json::harmless_json;
 use serde_json::Value;
 
 use super::opened::{OpenedJob, absolute};
@@ -16,8 +18,6 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
-use crate::exit::Exit;
-use crate::show::json::harmless_json;
 
 /// Pods at a time.
 const PODS: u32 = 8;

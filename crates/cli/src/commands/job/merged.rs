@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use haul_job::report::MergedReport;
+use haul_show::json::encode;
+use haul_show::text::harmless;
+use haul_show::units;
 use serde::Serialize;
 
 use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use crate::commands::output::print;
-use crate::show::json::encode;
-use crate::text::harmless;
-use crate::units;
 
 /// The last line of `haul job run --json` and `haul job finish --json`.
 #[derive(Debug, Serialize)]

@@ -20,11 +20,11 @@ mod verify;
 mod whole;
 
 use haul_job::error::{JobError, JobErrorKind};
+use haul_show as show;
+use haul_show::exit::Exit;
 
 use crate::args::flags;
 use crate::args::job::{JobStep, JobWords};
-use crate::exit::Exit;
-use crate::show;
 
 /// Carries out a step.
 pub fn run(words: &JobWords) -> anyhow::Result<Exit> {

@@ -21,6 +21,8 @@ use haul_job::options::{JobDisplay, JobOptions, completed_login};
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
 use haul_job::targets::{leave_out, turns};
+use haul_show::display::{Display, Mode};
+use haul_show::{self as show, terminal};
 
 use super::opened::OpenedJob;
 use super::recorder::PartRecorder;
@@ -29,8 +31,7 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::resolve::{HostNames, default_progress_every, login, reports_files};
-use crate::show::display::{Display, Mode};
-use crate::{config, secret, show, terminal};
+use crate::{config, secret};
 
 /// The display of a part's copy: `--quiet`, `--json` or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +157,7 @@ fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
         mode,
         verbosity: kept.verbosity,
         progress_lines: has_lines,
-        dialect: Dialect::Haul,
+        program: Dialect::Haul.program(),
         bits: kept.bits,
         log: kept.log.clone(),
     }

@@ -17,6 +17,8 @@ use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, locked_shards};
 use haul_proto::limits::RANGES_MAX;
+use haul_show::exit::Exit;
+use haul_show::{self as show, units};
 
 use super::describe::describe;
 use super::exclusive::claim;
@@ -27,9 +29,7 @@ use super::whole::full_copy_plan;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::exit::Exit;
 use crate::signals::Watch;
-use crate::{show, units};
 
 /// Plans a job, or restarts an interrupted plan.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

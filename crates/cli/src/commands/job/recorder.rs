@@ -8,9 +8,8 @@ use haul_base::held_directory::UnnamedFile;
 use haul_job::error::JobError;
 use haul_job::job_file::JobFile;
 use haul_job::shard_progress::{LiveProgress, ShardProgress};
-
-use crate::show::Show;
-use crate::show::json::{FailureLine, encode};
+use haul_show::Show;
+use haul_show::json::{FailureLine, encode};
 
 /// Displays a copy, records its progress, and writes a line for each failed file.
 pub struct PartRecorder {

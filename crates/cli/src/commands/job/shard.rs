@@ -18,15 +18,15 @@ use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use haul_job::shard_result::{ShardCounts, ShardEnd, ShardResult, count_attempt};
 use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::text::harmless;
+use haul_show::{self as show, json};
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, PartPlan, PartSources, copy, on_some_ends};
 use crate::args::UsageError;
 use crate::args::values::Values;
-use crate::exit::Exit;
-use crate::show::{self, json};
 use crate::signals::Watch;
-use crate::text::harmless;
 
 /// Schedulers' environment variables for the number of a task.
 const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];

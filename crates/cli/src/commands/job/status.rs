@@ -13,6 +13,12 @@ use haul_job::plan_index::PlannedShard;
 use haul_job::report::MergedReport;
 use haul_job::shard_result::ShardEnd;
 use haul_proto::path::escape;
+use haul_show::exit::Exit;
+use haul_show::json::{JsonMessage, encode};
+use haul_show::report::job::{ReportedJob, document};
+use haul_show::report::publish;
+use haul_show::text::harmless;
+use haul_show::units;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,12 +28,6 @@ use super::slurm::view::ShardTasks;
 use crate::args::flags;
 use crate::args::values::Values;
 use crate::commands::output::print;
-use crate::exit::Exit;
-use crate::report::job::{ReportedJob, document};
-use crate::report::publish;
-use crate::show::json::{JsonMessage, encode};
-use crate::text::harmless;
-use crate::units;
 
 /// Most shards of a state listed by number.
 const NAMED: usize = 20;

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 
 use haul_base::sys::cancel::Cancel;
+use haul_show as show;
+use haul_show::exit::Exit;
 
 use super::comparison::begin;
 use super::opened::OpenedJob;
@@ -10,8 +12,6 @@ use super::plan::{carry_out, planned};
 use super::{local, slurm};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::exit::Exit;
-use crate::show;
 
 /// Compares the job of `operands` on this host, on Slurm, or by another scheduler.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

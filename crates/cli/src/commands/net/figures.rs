@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use haul_base::copy::event::{Bottleneck, Sockets};
 use haul_base::copy::summary::{EndSummary, Summary};
+use haul_show::units;
 
 use crate::echoes::RoundTrips;
-use crate::units;
 
 /// An interval.
 #[derive(Debug, Clone, Copy)]

@@ -1,12 +1,12 @@
 //! The events of `haul net`.
 
 use haul_base::copy::event::TransportPath;
+use haul_show::json::{NoticeLine, TransportFields, encode, sorted};
+use haul_show::verdict;
 use serde::Serialize;
 
 use super::figures::{IntervalFigures, NetFigures};
 use crate::echoes::EchoFigures;
-use crate::show::json::{NoticeLine, TransportFields, encode, sorted};
-use crate::show::verdict;
 
 /// A line of `haul net --json`.
 #[derive(Debug, Serialize)]

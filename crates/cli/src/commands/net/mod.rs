@@ -14,15 +14,15 @@ use haul_base::copy::event::TransportPath;
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_control::controller;
+use haul_show::exit::Exit;
+use haul_show::{self as show, terminal};
 
 use self::meter::NetMeter;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
 use crate::resolve::{ENDLESS_ZEROS, plan};
 use crate::signals::Watch;
-use crate::{show, terminal};
 
 const DURATION: Duration = Duration::from_secs(10);
 /// Interval of the target's reports.

@@ -1,11 +1,10 @@
 //! The lines of `haul net`.
 
 use haul_base::copy::event::{Bottleneck, TransportPath};
+use haul_show::{paths, units, verdict};
 
 use super::figures::{IntervalFigures, NetFigures};
 use crate::echoes::EchoFigures;
-use crate::show::{paths, verdict};
-use crate::units;
 
 /// `9.41 Gbit/s   1.18 GB/s`
 pub fn rate(bytes_per_s: f64) -> String {

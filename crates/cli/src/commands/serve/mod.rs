@@ -19,6 +19,9 @@ use haul_proto::wire::sandbox::Confinement;
 use haul_serve::{
     ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
 };
+use haul_show::exit::Exit;
+use haul_show::served::{line, object, reloaded, unconfined};
+use haul_show::{self as show};
 use ipnet::IpNet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -29,14 +32,12 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::commands::own_program::own_program;
-use crate::exit::Exit;
 use crate::metrics::http::{MetricsAddress, MetricsListener};
 use crate::metrics::serve::ServeMetrics;
 use crate::secret::SecretFileState;
-use crate::show::served::{line, object, reloaded, unconfined};
 use crate::signals::not_caught;
 use crate::standing::StandingDirectory;
-use crate::{secret, show, standing};
+use crate::{secret, standing};
 
 /// Default limit of concurrent clients.
 const CLIENTS: u32 = 16;

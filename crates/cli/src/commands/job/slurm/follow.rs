@@ -12,14 +12,14 @@ use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::submissions::SlurmSubmission;
 use haul_job::slurm::waves::WaveLimits;
+use haul_show::exit::Exit;
+use haul_show::{self as show, units};
 
 use super::client::{SlurmCallError, SlurmClient};
 use super::submit::{SlurmState, SubmittedFinish};
 use super::view::ask;
 use crate::commands::job::opened::OpenedJob;
 use crate::commands::job::plan::BegunPlan;
-use crate::exit::Exit;
-use crate::{show, units};
 
 /// The end of following a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,8 @@ use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::settings::SlurmSettings;
+use haul_show as show;
+use haul_show::exit::Exit;
 use view::cancel_tasks;
 
 use super::comparison::{begin, is_to_be_compared, worse};
@@ -26,8 +28,6 @@ use super::part::PartDisplay;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::exit::Exit;
-use crate::show;
 use crate::signals::Watch;
 
 /// Options that need `--slurm`.

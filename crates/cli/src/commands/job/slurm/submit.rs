@@ -15,10 +15,10 @@ use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::submissions::SlurmSubmission;
 use haul_job::slurm::tracker::{LOST_AFTER, ShardTracker};
 use haul_job::slurm::waves::{SlurmWave, WaveLimits};
+use haul_show::exit::Exit;
 
 use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
 use crate::commands::job::opened::OpenedJob;
-use crate::exit::Exit;
 
 /// Most resubmissions of the last step.
 const FINISH_RETRIES_MAX: u32 = 2;

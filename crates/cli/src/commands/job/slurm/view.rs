@@ -10,10 +10,10 @@ use haul_job::job_file::JobFile;
 use haul_job::slurm::pace::POLL_EVERY;
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::submissions::SlurmSubmission;
+use haul_show as show;
 
 use super::client::{SlurmCallError, SlurmClient};
 use crate::commands::job::opened::OpenedJob;
-use crate::show;
 
 /// The tasks of shards on Slurm.
 pub struct ShardTasks {
