@@ -215,7 +215,7 @@ impl RuntimeShared {
         gauges: SystemGauges,
     ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
-        let settings = settings.or(target.as_ref().map(|target| target.copy.settings()));
+        let settings = settings.or(target.as_ref().map(|target| target.parts.copy.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
         let pool = StreamPool::new(most, all_paths);
         Self {
@@ -256,7 +256,7 @@ impl RuntimeShared {
                 self.spawn(&format!("haul-t{number}"), move |shared| {
                     let _entered = shared.stages.enter(Some(number), Stage::Check);
                     let result = target.run_stream(&mut stream);
-                    shared.stream_ended(id, result, target.session.is_finished());
+                    shared.stream_ended(id, result, target.parts.session.is_finished());
                 });
             }
             (None, None) => {}
@@ -308,7 +308,7 @@ impl RuntimeShared {
 
     fn reporters(&self) -> impl Iterator<Item = &crate::metrics::reporter::Reporter> {
         let source = self.source.iter().map(|source| &source.reporter);
-        source.chain(self.target.iter().map(|target| &target.copy.reporter))
+        source.chain(self.target.iter().map(|target| &target.parts.copy.reporter))
     }
 
     /// Starts a thread that the end of the copy waits for.
@@ -363,7 +363,7 @@ impl RuntimeShared {
             self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
             let path = self.pool.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
-            self.target.iter().for_each(|target| target.copy.reporter.finished(PathFigures::default()));
+            self.target.iter().for_each(|target| target.parts.copy.reporter.finished(PathFigures::default()));
         }
     }
 
@@ -423,7 +423,7 @@ impl RuntimeShared {
     }
 
     fn work_done(&self) -> Option<WorkDone> {
-        let received = self.target.as_ref().map(|target| target.copy.did());
+        let received = self.target.as_ref().map(|target| target.parts.copy.did());
         received.or_else(|| self.source.as_ref().map(|source| source.did()))
     }
 
