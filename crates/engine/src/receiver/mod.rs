@@ -2,9 +2,9 @@
 //!
 //! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
 //! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
-//! frames ([`receive`]), and one commits complete files ([`commit`]). [`threads`] has their loops, and [`driver`] says what
-//! happens next to an entry. [`place`] and [`tree`] know the
-//! destination. Copies that only compare ([`compare`]) read files instead.
+//! frames ([`receive`]), and one commits complete files ([`commit`]). [`threads`] has their loops, and [`driver`] says
+//! what happens next to an entry. [`place`] and [`tree`] know the destination. Copies that only compare ([`compare`])
+//! read files instead.
 
 mod bounded_queue;
 mod commit;
@@ -38,7 +38,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haul_base::sys::describe::describe;
-use haul_proto::entry::EntryKind as Kinds;
+use haul_proto::entry::EntryKind;
 use haul_proto::path::escape;
 use haul_proto::sync::ChangeKind;
 use haul_proto::wire::pipe::PipeKind;
@@ -130,7 +130,7 @@ impl TargetReceiver {
         let tree = Arc::new(TargetTree::new(&removals, journals, quota, directory_locks));
         let deltas = DeltaStage::new(&session, &tree);
         if copy.destination.is_new {
-            copy.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
+            copy.report_item(Vec::new, (EntryKind::Directory, None), ChangeKind::Made);
         }
         let parts = ReceiverParts { copy, commit_queue, session, digests, metadata, links, removals, tree, deltas };
         let parts = Arc::new(parts);
@@ -166,8 +166,8 @@ impl TargetReceiver {
         self.parts.tree.copy_locks.allow(bounds);
     }
 
-    /// Ends verification and comparison: all entries are complete, or the copy is stopped.
-    pub fn is_over(&self) {
+    /// Closes the queues of verification, comparison and deltas: all entries are complete, or the copy is stopped.
+    pub fn close_queues(&self) {
         self.verifier.claims.close();
         self.decider.comparer.chunks.close();
         self.parts.deltas.signature_tasks.close();
@@ -194,7 +194,7 @@ impl TargetReceiver {
         self.parts.session.stop();
         self.frames.rate_limit.set(0);
         self.parts.commit_queue.stop();
-        self.is_over();
+        self.close_queues();
         self.parts.tree.copy_locks.close();
         self.parts.removals.extraneous.stop();
         self.parts.copy.destination.abandon();

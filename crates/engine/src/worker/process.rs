@@ -352,7 +352,7 @@ impl WorkerProcess {
             source.skip_directory(FileIdentity { device, inode });
         }
         if let Some(target) = &self.work.target {
-            target.parts.digests.has_all_lines();
+            target.parts.digests.seal_expected_digests();
         }
         let ends = self.work.ends()?;
         self.confine()?;

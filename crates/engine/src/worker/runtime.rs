@@ -27,7 +27,7 @@ use haul_proto::wire::source_activity::SourceActivity;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
 use crate::net::stream::connector::Connector;
-use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
+use crate::net::stream::{AcceptedStreams, DataStream, NextStream, StreamError, StreamIds};
 use crate::net::stream_pool::StreamPool;
 use crate::receiver::TargetReceiver;
 use crate::source::Source;
@@ -161,11 +161,11 @@ impl StreamIntake {
     pub fn take_streams(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
-            while !shared.is_over()
-                && let Some(arrival) = arrivals.next(STREAMS_POLL)
-            {
-                if let Some((id, stream)) = arrival {
-                    streams.0.run_stream(id, stream);
+            while !shared.is_over() {
+                match arrivals.next(STREAMS_POLL) {
+                    NextStream::Accepted(id, stream) => streams.0.run_stream(id, stream),
+                    NextStream::Timeout => {}
+                    NextStream::End => return,
                 }
             }
         });
@@ -233,8 +233,8 @@ impl RuntimeShared {
         }
     }
 
-    /// Runs a stream in its own thread. The copy does not wait for the thread, whose end may take a round trip: once all
-    /// entries are complete, a stream has nothing left to deliver.
+    /// Runs a stream in its own thread. The copy does not wait for the thread, whose end may take a round trip: once
+    /// all entries are complete, a stream has nothing left to deliver.
     fn run_stream(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
         if !self.pool.admit(id, &stream) {
             return;
@@ -356,7 +356,7 @@ impl RuntimeShared {
             return;
         }
         self.end_reports();
-        self.target.iter().for_each(|target| target.is_over());
+        self.target.iter().for_each(|target| target.close_queues());
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
             self.report_load();
@@ -372,7 +372,8 @@ impl RuntimeShared {
         self.fail_as(false, text);
     }
 
-    /// Fails the copy where a retry is useless: the other end violated the protocol, or a limit of this host is reached.
+    /// Fails the copy where a retry is useless: the other end violated the protocol, or a limit of this host is
+    /// reached.
     fn fail_for_good(&self, text: &str) {
         self.fail_as(true, text);
     }

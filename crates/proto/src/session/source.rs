@@ -48,14 +48,14 @@ const ROOM_BYTES: usize = 4 << 20;
 /// - **Input.** [`Self::handle`] takes messages in the order of the control channel. After a [`ProtocolError`] the
 ///   session is over.
 /// - **Work of streams.** [`Self::next_work`] or [`Self::next_double`] gives a stream its work. [`Self::frames_read`]
-///   follows for frames, [`Self::flow_read`] for a flow's next frame, then [`Self::chunk_done`] for a tracked chunk. Instead:
-///   [`Self::fail`], [`Self::vanish`] or [`Self::offer_again`] for a file that cannot be read or has changed,
+///   follows for frames, [`Self::flow_read`] for a flow's next frame, then [`Self::chunk_done`] for a tracked chunk.
+///   Instead: [`Self::fail`], [`Self::vanish`] or [`Self::offer_again`] for a file that cannot be read or has changed,
 ///   [`Self::put_back`] for a small file that has grown, [`Self::lose_stream`] with all that a broken stream had.
-/// - **Output**, after every call above: [`Self::poll_message`] until it returns `None`, [`Self::take_rejected`], and with
-///   [`Self::await_proof`] also [`Self::take_verified`].
+/// - **Output**, after every call above: [`Self::poll_message`] until it returns `None`, [`Self::take_rejected`], and
+///   with [`Self::await_proof`] also [`Self::take_verified`].
 ///
-/// Where [`Self::frames_read`] or [`Self::flow_read`] returns a digest, [`Self::summed`] or [`Self::fail`] follows. Late
-/// calls about a complete entry have no effect. The session ends when [`Self::is_finished`] is true.
+/// Where [`Self::frames_read`] or [`Self::flow_read`] returns a digest, [`Self::summed`] or [`Self::fail`] follows.
+/// Late calls about a complete entry have no effect. The session ends when [`Self::is_finished`] is true.
 #[derive(Debug)]
 pub struct SourceSession<H> {
     settings: SourceSettings,
@@ -182,7 +182,8 @@ impl<H> SourceSession<H> {
         self.settings.sums = true;
     }
 
-    /// Records that the digest requested by [`Self::frames_read`] or [`Self::flow_read`] is available, and sends FileEnd.
+    /// Records that the digest requested by [`Self::frames_read`] or [`Self::flow_read`] is available, and sends
+    /// FileEnd.
     ///
     /// State: Large or Flow, which stays until Done.
     pub fn summed(&mut self, entry: EntryId) {

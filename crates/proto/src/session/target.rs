@@ -46,7 +46,8 @@ use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, 
 ///   [`Self::admit_delta`] and [`Self::admit_pack`] take what streams deliver, in any order. After a [`ProtocolError`]
 ///   the session is over: only queries may follow, and calls for work begun before.
 /// - **Results** of the caller's work, in the order below.
-/// - **Output.** [`Self::poll_message`] until it returns `None`, after every call that leaves [`Self::has_output`] true.
+/// - **Output.** [`Self::poll_message`] until it returns `None`, after each call that leaves [`Self::has_output`]
+///   true.
 ///
 /// The caller takes each returned step, and a returned [`FinishedEntry`] like [`TargetStep::Finish`]:
 ///
@@ -55,7 +56,7 @@ use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, 
 /// | [`TargetStep::Examine`] | [`Self::answer`] for each entry in order, before the next [`Self::handle`] |
 /// | [`EntryAnswer::Partial`], [`EntryAnswer::Compare`] | [`Self::holds`] and [`Self::lacks`], after the whole Offer |
 /// | [`EntryAnswer::Delta`] | [`Self::mark`]; or [`Self::begin_sums`], [`Self::send_signatures`], [`Self::lacks`] |
-/// | a handle from [`Self::admit_frame`] | one of [`Self::frame_written`], [`Self::release_frame`], [`Self::resend_frame`] |
+/// | a handle from [`Self::admit_frame`] | [`Self::frame_written`], [`Self::release_frame`] or [`Self::resend_frame`] |
 /// | a handle from [`Self::admit_delta`] | [`Self::conclude_delta`], then as above if the frame is to be written |
 /// | a handle from [`Self::admit_pack`] | [`Self::settle_entry`] or [`Self::lost`] |
 /// | [`TargetStep::Sum`] | [`Self::summed`] or [`Self::settle_entry`] |

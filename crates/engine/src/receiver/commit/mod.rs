@@ -27,8 +27,8 @@ impl Committer {
         Self { parts: Arc::clone(parts), nameless_files: AtomicBool::new(true) }
     }
 
-    /// Whether files ever wait for fsync before they get their final names. If so, [`crate::receiver::TargetReceiver::run_commits`] needs a
-    /// thread.
+    /// Whether files ever wait for fsync before they get their final names. If so,
+    /// [`crate::receiver::TargetReceiver::run_commits`] needs a thread.
     pub fn has_groups(&self) -> bool {
         self.parts.commit_queue.is_wanted()
     }

@@ -61,8 +61,8 @@ impl EntryDecider {
         }
     }
 
-    /// How many names of an existing file are known to be names of the file that is being answered: its own, and further
-    /// ones that the current Offer has in known directories.
+    /// How many names of an existing file are known to be names of the file that is being answered: its own, and
+    /// further ones that the current Offer has in known directories.
     pub(super) fn known_names(&self, there: &FileStat) -> u64 {
         let places = lock(&self.parts.links.hard_links.0).further_places();
         let is_name = |place: &EntryLocation| {
@@ -229,7 +229,8 @@ impl EntryDecider {
     }
 
     /// Opens the file of the first name, if it is the recorded one and its owner may have a name in `into`. Otherwise,
-    /// a user who can write to the target could put another file under that name, and so into a directory closed to them.
+    /// a user who can write to the target could put another file under that name, and so into a directory closed to
+    /// them.
     fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, FileError> {
         let expected = first.identity.ok_or(FileError::LinkedFileReplaced)?;
         let held = HeldFile::open_expected(&first.dir, &first.name, expected)?;

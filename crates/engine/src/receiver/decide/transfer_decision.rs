@@ -155,8 +155,8 @@ impl EntryDecider {
         Ok(self.parts.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
     }
 
-    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. A base file whose
-    /// blocks can be cloned leaves unknown how much is needed.
+    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. A base file
+    /// whose blocks can be cloned leaves unknown how much is needed.
     pub(crate) fn check_space(
         &self,
         path: &TargetPath,

@@ -1,5 +1,5 @@
-//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the copy. They are
-//! kept if an entry failed.
+//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the copy. They
+//! are kept if an entry failed.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -18,8 +18,8 @@ use crate::receiver::receive::frame_writer::FrameWriter;
 use crate::receiver::written_frame::WrittenFrame;
 
 impl FrameWriter {
-    /// Queues a frame. [`FrameWriter::next_written`] writes the frames now in order, unless another stream does. Returns
-    /// a free buffer.
+    /// Queues a frame. [`FrameWriter::next_written`] writes the frames now in order, unless another stream does.
+    /// Returns a free buffer.
     pub(super) fn queue_in_order(
         &mut self,
         queue: &InOrderQueue,

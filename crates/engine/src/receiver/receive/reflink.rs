@@ -24,8 +24,8 @@ use crate::receiver::file::named::NamedFile;
 use crate::receiver::receive::FrameReceiver;
 
 impl FrameReceiver {
-    /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if that
-    /// is impossible or unwanted: nothing has changed, and the frames must be delivered.
+    /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if
+    /// that is impossible or unwanted: nothing has changed, and the frames must be delivered.
     pub(crate) fn share(
         &self,
         source: &OpenedFile,

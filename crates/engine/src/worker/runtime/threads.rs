@@ -231,7 +231,7 @@ pub(super) fn report_load(shared: &RuntimeShared) {
                 shared.report_load();
                 shared.report_source_streams();
                 shared.report_activity();
-                shared.reporters().for_each(Reporter::slowest_so_far);
+                shared.reporters().for_each(Reporter::report_slowest);
             }
             _ => drop(shared.sample_metrics()),
         }
