@@ -1,7 +1,7 @@
 //! The workers of haul: they read, encrypt, move, verify and write files, or measure what that would cost.
 //!
-//! [`worker::run`] is the main function of a process at either end. Nothing here prints, reads the environment or exits.
-//! `docs/ARCHITECTURE.md` describes the components.
+//! [`worker::run`] is the main function of a process at either end. Nothing here prints, reads the environment or
+//! exits. `docs/ARCHITECTURE.md` describes the components.
 
 #![deny(unsafe_code)]
 

@@ -69,7 +69,7 @@ impl FdCache {
         fd
     }
 
-    /// Opens something else. Without free descriptors, closes some and retries.
+    /// Opens a descriptor outside the cache; on EMFILE or ENFILE, evicts half of the cache and retries.
     pub(super) fn open(&self, open: impl Fn() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
         match retry_on_intr(&open) {
             Err(Errno::MFILE | Errno::NFILE) => {

@@ -19,7 +19,8 @@ fn excluding(patterns: &[&str]) -> FilterOptions {
     FilterOptions { lists: patterns.iter().map(list).collect(), ..FilterOptions::default() }
 }
 
-/// What a walk finds, in its order: `+` is taken, `-` left out by filters, `!` failed; an incomplete directory has a `?`.
+/// What a walk finds, in its order: `+` is taken, `-` left out by filters, `!` failed; an incomplete directory has a
+/// `?`.
 fn walked(root: &Dir, options: WalkOptions, filters: &FilterOptions) -> Vec<String> {
     let (root, filter) = (root.clone(), WalkFilter::new(filters).unwrap());
     in_time(move || {

@@ -135,8 +135,8 @@ impl FileStat {
 impl From<&Stat> for FileStat {
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: &Stat) -> Self {
-        // The widths differ between architectures, and nanoseconds and mode bits always fit. A file system in user space
-        // can report nanoseconds beyond a second.
+        // The widths differ between architectures, and nanoseconds and mode bits always fit. A file system in user
+        // space can report nanoseconds beyond a second.
         let within_second = |nanoseconds: u32| nanoseconds.min(999_999_999);
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
         let modified =
@@ -196,8 +196,8 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 /// without a change. If the owner (group) was not set, the setuid (setgid) bit is omitted: it would grant another
 /// user's rights. Access times do not change.
 ///
-/// A refusal is no error ([`crate::sys::refusal::is_refusal`]): [`AppliedMetadata`] reports it. `InvalidInput` if `meta`
-/// has an impossible time.
+/// A refusal is no error ([`crate::sys::refusal::is_refusal`]): [`AppliedMetadata`] reports it. `InvalidInput` if
+/// `meta` has an impossible time.
 pub fn apply(fd: impl AsFd, meta: &EntryMetadata, keep: MetadataParts) -> io::Result<AppliedMetadata> {
     apply_with(fd, meta, keep, || ())
 }

@@ -25,7 +25,8 @@ const FOLLOW: WalkOptions = WalkOptions {
     only_counts_files: false,
 };
 
-/// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
+/// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same
+/// order.
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
     let root = root.clone();
     let both = move || both(&root, &eager(options)).map(|walker| walker.map(tell).collect::<Vec<_>>());

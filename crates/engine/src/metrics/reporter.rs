@@ -223,8 +223,8 @@ impl Reporter {
     }
 
     /// Reports the slowest files so far, if they changed since the last report.
-    pub fn slowest_so_far(&self) {
-        if let Some(slowest) = self.slowest.news() {
+    pub fn report_slowest(&self) {
+        if let Some(slowest) = self.slowest.take_if_changed() {
             self.send(&WorkerMessage::Slowest(slowest));
         }
     }
@@ -237,7 +237,7 @@ impl Reporter {
     /// Reports the present counters.
     pub fn progress(&self) {
         self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));
-        self.sync.news().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
+        self.sync.take_if_changed().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
     }
 
     /// Sends the final report; `path` has the figures of the source's sockets.

@@ -40,7 +40,7 @@ impl SlowestFiles {
     }
 
     /// Returns the files, slowest first, if they changed since the last call.
-    pub fn news(&self) -> Option<Vec<SlowFile>> {
+    pub fn take_if_changed(&self) -> Option<Vec<SlowFile>> {
         self.is_new.swap(false, Ordering::Relaxed).then(|| self.all())
     }
 
@@ -66,8 +66,8 @@ mod tests {
         let most = 1000 - SLOWEST_MAX as u64;
         assert_eq!(took, (most + 1..=1000).rev().collect::<Vec<_>>());
         assert!(all.iter().all(|file| file.path == file.size.to_string().as_bytes()));
-        assert_eq!(slowest.news(), Some(all));
+        assert_eq!(slowest.take_if_changed(), Some(all));
         slowest.record(Duration::from_micros(most), 0, || panic!("it is not among them"));
-        assert_eq!(slowest.news(), None);
+        assert_eq!(slowest.take_if_changed(), None);
     }
 }

@@ -26,7 +26,7 @@ pub struct SyncTally {
 
 impl SyncTally {
     /// Returns the counters, if they changed since the last call.
-    pub fn news(&self) -> Option<SyncCounters> {
+    pub fn take_if_changed(&self) -> Option<SyncCounters> {
         let figures = self.figures()?;
         let mut reported = lock(&self.reported);
         (std::mem::replace(&mut *reported, figures) != figures).then_some(figures)

@@ -1,5 +1,5 @@
-//! The streams of a running copy: admission and end of streams, samples of their sockets, closing of broken streams, and
-//! opening of new ones. The contents of streams are handled elsewhere.
+//! The streams of a running copy: admission and end of streams, samples of their sockets, closing of broken streams,
+//! and opening of new ones. The contents of streams are handled elsewhere.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

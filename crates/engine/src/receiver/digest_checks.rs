@@ -44,8 +44,8 @@ impl DigestChecks {
         expected.add_records(lines).map_err(|_| "too many or incomplete lines of digests")
     }
 
-    /// Marks the expected digests as complete.
-    pub fn has_all_lines(&self) {
+    /// Sorts the expected digests, after the last line.
+    pub fn seal_expected_digests(&self) {
         if let Some(expected) = &mut *self.expected.write().unwrap_or_else(PoisonError::into_inner) {
             expected.sort();
         }

@@ -43,23 +43,26 @@ struct Consequences {
 impl TargetReceiver {
     /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
-        let message =
-            SourceMessage::decode_keeping(bytes, self.copy.request.settings.number, self.copy.extras_filter())?;
+        let message = SourceMessage::decode_keeping(
+            bytes,
+            self.parts.copy.request.settings.number,
+            self.parts.copy.extras_filter(),
+        )?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { listing: ListingEnd::Incomplete, .. });
         if let SourceMessage::DirectoryEnd { entry, listing } = message {
-            self.removals.reserve_removals(entry, listing != ListingEnd::Complete);
+            self.parts.removals.reserve_removals(&self.parts.session, entry, listing != ListingEnd::Complete);
         }
-        let step = self.session.apply(|machine| machine.handle(message))?;
+        let step = self.parts.session.apply(|machine| machine.handle(message))?;
         if is_incomplete {
-            self.removals.block_removal();
+            self.parts.removals.block_removal();
         }
         match step {
             TargetStep::Passed(before) => {
-                self.tree.list_batches.forget_batch(before)?;
-                self.copy.reporter.send(&WorkerMessage::ListAck { before });
+                self.parts.tree.list_batches.forget_batch(before)?;
+                self.parts.copy.reporter.send(&WorkerMessage::ListAck { before });
             }
-            TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
-            TargetStep::Patterns(entry, file, text) => self.removals.filter.add(entry, file, text)?,
+            TargetStep::Owner { is_group, id, name } => self.parts.metadata.owners.learn(is_group, id, &name)?,
+            TargetStep::Patterns(entry, file, text) => self.parts.removals.filter.add(entry, file, text)?,
             step => {
                 if let TargetStep::Examine(first, entries) = &step {
                     self.decider.count_links(*first, entries)?;
@@ -88,39 +91,39 @@ impl TargetReceiver {
             TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
             TargetStep::LeftOut(item, names) => match &*item {
                 ReceiverEntry::Compared(compared) => compared.not_offered(&names),
-                item => self.removals.note_excluded(item, &names),
+                item => self.parts.removals.note_excluded(item, &names),
             },
             TargetStep::Vanished(item, names) => match &*item {
                 ReceiverEntry::Compared(compared) => compared.not_offered(&names),
-                item => self.removals.keep_names(item, &names),
+                item => self.parts.removals.keep_names(item, &names),
             },
             TargetStep::Examine(first, mut entries) => {
-                self.metadata.owners.map_owners(&mut entries);
-                self.committer.commit_queue.wait_for_room();
+                self.parts.metadata.owners.map_owners(&mut entries);
+                self.parts.commit_queue.wait_for_room();
                 self.decide_entries(first, &entries);
             }
-            TargetStep::Connect(count, path) => self.session.request_streams(StreamRequest::More(count, path)),
-            TargetStep::SmallSegments(path) => self.session.request_streams(StreamRequest::SmallSegments(path)),
-            TargetStep::StreamsLost(streams) => self.session.request_streams(StreamRequest::Without(streams)),
+            TargetStep::Connect(count, path) => self.parts.session.request_streams(StreamRequest::More(count, path)),
+            TargetStep::SmallSegments(path) => self.parts.session.request_streams(StreamRequest::SmallSegments(path)),
+            TargetStep::StreamsLost(streams) => self.parts.session.request_streams(StreamRequest::Without(streams)),
             TargetStep::Finish(finished) => self.finish(Some(finished)),
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             TargetStep::Abandon(entry, item, has_vanished) => {
                 if !has_vanished {
-                    self.copy.note_failed_entry();
+                    self.parts.copy.note_failed_entry();
                 }
                 if let ReceiverEntry::File(file) = &*item {
-                    file.discard(&self.tree.temp_files);
+                    file.discard(&self.parts.tree.temp_files);
                 }
-                self.finish(self.session.apply(|machine| machine.abandoned(entry)));
+                self.finish(self.parts.session.apply(|machine| machine.abandoned(entry)));
                 self.end_links(entry, LinkOutcome::Failed);
             }
             TargetStep::Mismatch(entry, item) => match &*item {
                 ReceiverEntry::Compared(Compared::File(_)) => self.compare_failed(entry, &item, &FileError::Mismatch),
                 ReceiverEntry::File(file) => {
-                    file.discard(&self.tree.temp_files);
+                    file.discard(&self.parts.tree.temp_files);
                     // Other runs write the other ranges of the file.
                     file.journal().filter(|_| file.range().is_some()).iter().for_each(|journal| journal.void());
-                    self.copy.fail_entry(file.display_path(&self.copy.destination), FileError::Mismatch);
+                    self.parts.copy.fail_entry(file.display_path(&self.parts.copy.destination), FileError::Mismatch);
                     self.end_entry(entry, false);
                 }
                 ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
@@ -136,8 +139,8 @@ impl TargetReceiver {
         let (mut claims, mut chunks, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (at, entry) in entries.iter().enumerate() {
             let id = EntryId(first.0 + at as u64);
-            self.tree.look_ahead(entries, at);
-            self.removals.note_name(entry);
+            self.parts.tree.look_ahead(&self.parts.session, entries, at);
+            self.parts.removals.note_name(&self.parts.session, entry);
             let turn = self.decider.first_of_sources(entry);
             let entry = turn.as_deref().unwrap_or(entry);
             let (answer, link) = match &turn {
@@ -148,13 +151,13 @@ impl TargetReceiver {
             match (&answer, &entry.kind) {
                 (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
                 (EntryAnswer::Delta(item), EntryContent::File { size }) => {
-                    deltas.push((id, Arc::clone(item), 0..self.copy.request.settings.frame.frames(*size)));
+                    deltas.push((id, Arc::clone(item), 0..self.parts.copy.request.settings.frame.frames(*size)));
                 }
                 (EntryAnswer::Compare(item), EntryContent::File { size }) => {
-                    let frames = 0..self.copy.request.settings.frame.frames(*size);
+                    let frames = 0..self.parts.copy.request.settings.frame.frames(*size);
                     chunks.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
-                (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
+                (EntryAnswer::Needed(_), EntryContent::Directory) => self.parts.removals.filter.enter(id, entry),
                 _ => {}
             }
             let ended = match &answer {
@@ -162,28 +165,28 @@ impl TargetReceiver {
                 EntryAnswer::Refused => Some(false),
                 _ => None,
             };
-            self.finish(self.session.apply(|machine| machine.answer(id, answer)));
+            self.finish(self.parts.session.apply(|machine| machine.answer(id, answer)));
             if let Some(is_there) = ended {
                 self.end_links(id, self.decider.outcome_for_links(id, entry, is_there));
             }
         }
         links.into_iter().for_each(|other| self.add_hard_link(other));
-        self.links.count_answered_links(entries);
+        self.parts.links.count_answered_links(entries);
         // Existing frames of a file can be reported only after all answers.
         self.verifier.claims.add(claims);
         self.decider.comparer.chunks.add(chunks);
         for (id, item, frames) in deltas {
-            self.deltas.sign(id, &item, vec![frames]);
+            self.parts.deltas.sign(id, &item, vec![frames]);
         }
     }
 
     /// Completes the requested digest of a large file with all frames written.
     pub(super) fn sum_up(&self, entry: EntryId, item: &ReceiverEntry, size: u64) {
         let ReceiverEntry::File(file) = item else { return };
-        match self.digests.complete_sum(file, size, || !self.session.is_stopped()) {
-            Ok(()) => self.run_step(self.session.apply(|machine| machine.summed(entry))),
+        match self.parts.digests.complete_sum(file, size, || !self.parts.session.is_stopped()) {
+            Ok(()) => self.run_step(self.parts.session.apply(|machine| machine.summed(entry))),
             // A stopped copy reports nothing more.
-            Err(_) if self.session.is_stopped() => {}
+            Err(_) if self.parts.session.is_stopped() => {}
             Err(error) => self.fail_file(entry, item, &FileError::Reread(error.into())),
         }
     }
@@ -192,7 +195,7 @@ impl TargetReceiver {
     /// many others to compare.
     pub(super) fn report_verified_frames(&self, held: impl IntoIterator<Item = VerifiedFrames>, compare: bool) {
         for VerifiedFrames { entry, first, values } in held {
-            let step = self.session.apply_when(
+            let step = self.parts.session.apply_when(
                 |machine| !compare || machine.may_hold(values.len()),
                 |machine| machine.holds(entry, first, &values, compare),
             );
@@ -206,31 +209,31 @@ impl TargetReceiver {
             Ok(stored) => stored,
             Err(error) => return self.fail_file(frame.entry, &item, &error),
         };
-        add(&self.copy.reporter.tally.bytes_stored, stored);
-        let settings = &self.copy.request.settings;
+        add(&self.parts.copy.reporter.tally.bytes_stored, stored);
+        let settings = &self.parts.copy.request.settings;
         if let ReceiverEntry::File(file) = &*item {
-            file.count_written(len as u64, &self.copy.reporter.tally.bytes_written);
+            file.count_written(len as u64, &self.parts.copy.reporter.tally.bytes_written);
             let index = frame.offset / u64::from(settings.frame.get());
             let value = settings.blake3.then_some(frame.value);
             if let Some(journal) = file.journal() {
                 journal.record(index, &JournalRecord { check: frame.check, value });
             }
-            self.digests.frame_written(file, index);
+            self.parts.digests.frame_written(file, index);
         }
-        self.committer.commit_queue.note_unsaved(&item, len as u64);
-        let step = self.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
+        self.parts.commit_queue.note_unsaved(&item, len as u64);
+        let step = self.parts.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
         self.run_step(step);
     }
 
     /// Fails a file, unless it has ended or was offered again.
     pub(super) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
         let ReceiverEntry::File(file) = item else { return };
-        let next = self.session.apply(|machine| {
+        let next = self.parts.session.apply(|machine| {
             // Data of an entry that was offered again belongs to the new offer.
             if machine.is_known(entry) {
-                file.give_up(self.copy.request.partial.keep, &self.tree.temp_files);
+                file.give_up(self.parts.copy.request.partial.keep, &self.parts.tree.temp_files);
                 // Under the lock: the copy may end with this entry, and its summary counts the failure.
-                self.copy.fail_file(file, error);
+                self.parts.copy.fail_file(file, error);
             }
             machine.settle_entry(entry, false)
         });
@@ -241,10 +244,10 @@ impl TargetReceiver {
     /// Handles a compared file with differing frames.
     fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
         if let Some(file) = compared_file(item) {
-            let content = content(differing, u64::from(self.copy.request.settings.frame.get()), file.size);
+            let content = content(differing, u64::from(self.parts.copy.request.settings.frame.get()), file.size);
             let mut differences = file.differences.clone();
             differences.insert(0, content);
-            self.copy.reporter.file_compared(|| file.relative(), file.size, None);
+            self.parts.copy.reporter.file_compared(|| file.relative(), file.size, None);
             self.decider.comparer.report_differences(&file.relative(), differences);
         }
         self.end_entry(entry, true);
@@ -254,7 +257,7 @@ impl TargetReceiver {
     pub(super) fn compare_failed(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
         let Some(file) = compared_file(item) else { return };
         if !file.failed.swap(true, Ordering::Relaxed) {
-            self.copy.fail(self.copy.destination.path(&file.relative()), error);
+            self.parts.copy.fail(self.parts.copy.destination.path(&file.relative()), error);
             self.end_entry(entry, false);
         }
     }
@@ -262,7 +265,7 @@ impl TargetReceiver {
     /// Creates a hard link, now or once its file is complete.
     pub(super) fn add_hard_link(&self, other: OtherLinkName) {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
-        let link = lock(&self.links.hard_links.0).add(to, other);
+        let link = lock(&self.parts.links.hard_links.0).add(to, other);
         self.follow(Consequences { links: [link].into(), ..Consequences::default() });
     }
 
@@ -284,7 +287,7 @@ impl TargetReceiver {
 
     /// Creates the hard links that waited for an entry that ended otherwise than by [`Self::end_entries`].
     pub(super) fn end_links(&self, entry: EntryId, outcome: LinkOutcome) {
-        if self.copy.request.metadata.preserve.hard_links {
+        if self.parts.copy.request.metadata.preserve.hard_links {
             let links = self.waiting_links([(entry, outcome)]);
             self.follow(Consequences { links, ..Consequences::default() });
         }
@@ -315,6 +318,7 @@ impl TargetReceiver {
             return Consequences::default();
         }
         let finished = self
+            .parts
             .session
             .apply(|machine| settled.iter().filter_map(|(entry, done)| machine.settle_entry(*entry, *done)).collect());
         let links = self.waiting_links(settled.into_iter().map(|(entry, done)| {
@@ -325,10 +329,10 @@ impl TargetReceiver {
     }
 
     fn waiting_links(&self, ended: impl IntoIterator<Item = (EntryId, LinkOutcome)>) -> VecDeque<LinkStep> {
-        if !self.copy.request.metadata.preserve.hard_links {
+        if !self.parts.copy.request.metadata.preserve.hard_links {
             return VecDeque::new();
         }
-        let mut table = lock(&self.links.hard_links.0);
+        let mut table = lock(&self.parts.links.hard_links.0);
         ended.into_iter().flat_map(|(entry, outcome)| table.settled(entry, outcome)).collect()
     }
 
@@ -336,26 +340,27 @@ impl TargetReceiver {
     /// fsync.
     fn complete(&self, finished: FinishedEntry<ReceiverEntry>, outcomes: &mut EntryOutcomes) {
         let FinishedEntry { entry, handle, end, complete } = finished;
-        let scope = self.removals.filter.leave(entry);
+        let scope = self.parts.removals.filter.leave(entry);
         let done = match (&*handle, end) {
             (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
                 if let Some(names) = names {
-                    self.removals.sweep(&handle, dir, names, scope.as_ref(), complete);
+                    self.parts.removals.sweep(&handle, dir, names, scope.as_ref(), complete);
                 }
-                self.removals.removes_only() && self.metadata.leave_unchanged(dir)
-                    || self.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())
+                self.parts.removals.removes_only() && self.parts.metadata.leave_unchanged(dir)
+                    || self.parts.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())
             }
             (ReceiverEntry::File(_), Some(end)) => {
                 let completed = during(Stage::Room, || self.committer.complete(entry, &handle, end));
                 if let Some(whole) = self.committer.name_unless_synced(entry, &handle, completed, outcomes) {
-                    self.committer.commit_queue.add(vec![whole]);
+                    self.parts.commit_queue.add(vec![whole]);
                 }
                 return;
             }
             (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
             (ReceiverEntry::Compared(compared), end) => {
-                let is_left_out =
-                    |name: &Name, is_directory| self.removals.filter.leaves_out(scope.as_ref(), name, is_directory);
+                let is_left_out = |name: &Name, is_directory| {
+                    self.parts.removals.filter.leaves_out(scope.as_ref(), name, is_directory)
+                };
                 self.decider.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
             }
         };
@@ -377,7 +382,9 @@ impl TargetReceiver {
             }
         };
         let done = made.unwrap_or_else(|error| {
-            self.copy.fail_entry(self.copy.destination.path(&other.dir.path_of(other.name.as_bytes())), error);
+            self.parts
+                .copy
+                .fail_entry(self.parts.copy.destination.path(&other.dir.path_of(other.name.as_bytes())), error);
             false
         });
         Some((other.entry, done))

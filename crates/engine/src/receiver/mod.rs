@@ -2,9 +2,9 @@
 //!
 //! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
 //! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
-//! frames ([`receive`]), and one commits complete files ([`commit`]). [`threads`] has their loops, and [`driver`] says what
-//! happens next to an entry. [`place`] and [`tree`] know the
-//! destination. Copies that only compare ([`compare`]) read files instead.
+//! frames ([`receive`]), and one commits complete files ([`commit`]). [`threads`] has their loops, and [`driver`] says
+//! what happens next to an entry. [`place`] and [`tree`] know the destination. Copies that only compare ([`compare`])
+//! read files instead.
 
 mod bounded_queue;
 mod commit;
@@ -20,6 +20,7 @@ mod entry;
 pub(crate) mod file;
 mod links;
 mod metadata;
+mod parts;
 pub(crate) mod place;
 #[cfg(test)]
 mod race_tests;
@@ -37,7 +38,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haul_base::sys::describe::describe;
-use haul_proto::entry::EntryKind as Kinds;
+use haul_proto::entry::EntryKind;
 use haul_proto::path::escape;
 use haul_proto::sync::ChangeKind;
 use haul_proto::wire::pipe::PipeKind;
@@ -50,7 +51,6 @@ pub use self::worker_context::WorkerContext;
 use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::commit::Committer;
-use crate::receiver::compare::EntryComparer;
 use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::link_dests::LinkDests;
@@ -63,6 +63,7 @@ use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::metadata::owners::TargetOwners;
+use crate::receiver::parts::ReceiverParts;
 use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::{self, RefusedRequest};
 use crate::receiver::place::directory_locks::DirectoryLocks;
@@ -75,18 +76,9 @@ use crate::receiver::tree::TargetTree;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// The target's end of a copy: passes messages and frames from the source to the components.
-///
-/// Components depend only on those before them in this list.
 pub struct TargetReceiver {
-    /// The request, the destination, and reports to the controller.
-    pub copy: Arc<ReceiverCopy>,
-    pub(crate) digests: Arc<DigestChecks>,
-    metadata: Arc<MetadataWriter>,
-    pub(crate) session: Arc<ReceiverSession>,
-    links: Arc<LinkTracker>,
-    removals: Arc<Removals>,
-    pub(crate) tree: Arc<TargetTree>,
-    pub(crate) deltas: Arc<DeltaStage>,
+    /// The components that several others use.
+    pub parts: Arc<ReceiverParts>,
     decider: EntryDecider,
     verifier: PartialVerifier,
     pub(crate) frames: FrameReceiver,
@@ -129,46 +121,36 @@ impl TargetReceiver {
         let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
         let session = Arc::new(ReceiverSession::new(&request));
         let copy = Arc::new(ReceiverCopy::new(request, destination, context, reporter));
-        let digests = Arc::new(DigestChecks::new(&copy));
+        let digests = DigestChecks::new(&copy);
         let metadata = Arc::new(MetadataWriter::new(&copy, owners, &commit_queue));
-        let links = Arc::new(LinkTracker::new(&copy));
-        let removals = Arc::new(Removals::new(&metadata, &session, backup, extraneous));
+        let links = LinkTracker::new(&copy);
+        let removals = Arc::new(Removals::new(&metadata, backup, extraneous));
         let state_dir = context.state_dir.as_deref().filter(|_| copy.writes_trees());
         let directory_locks = DirectoryLocks::open(state_dir);
         let tree = Arc::new(TargetTree::new(&removals, journals, quota, directory_locks));
-        let deltas = Arc::new(DeltaStage::new(&tree));
-        let comparer = EntryComparer::new(&links, &tree);
-        let decider = EntryDecider::new(comparer, &digests, &deltas, &commit_queue, link_dests);
-        let verifier = PartialVerifier::new(&digests, &deltas);
-        let frames = FrameReceiver::new(&digests, &deltas, context.rate);
-        let committer = Committer::new(&digests, &links, &deltas, commit_queue);
+        let deltas = DeltaStage::new(&session, &tree);
         if copy.destination.is_new {
-            copy.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
+            copy.report_item(Vec::new, (EntryKind::Directory, None), ChangeKind::Made);
         }
+        let parts = ReceiverParts { copy, commit_queue, session, digests, metadata, links, removals, tree, deltas };
+        let parts = Arc::new(parts);
         Ok(Self {
-            copy,
-            digests,
-            metadata,
-            session,
-            links,
-            removals,
-            tree,
-            deltas,
-            decider,
-            verifier,
-            frames,
-            committer,
+            decider: EntryDecider::new(&parts, link_dests),
+            verifier: PartialVerifier::new(&parts),
+            frames: FrameReceiver::new(&parts, context.rate),
+            committer: Committer::new(&parts),
+            parts,
         })
     }
 
     /// Permits access to the destination, earlier copies, backups, journals, locks and remembered trees.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
-        let kept = self.copy.request.metadata.preserve;
+        let kept = self.parts.copy.request.metadata.preserve;
         // Hard links into an earlier copy, and backups, cross directories, whatever their type.
-        let backs_up = self.removals.backup.is_some();
-        let hard_links = kept.hard_links || !self.copy.request.sync.link_dests.is_empty() || backs_up;
+        let backs_up = self.parts.removals.backup.is_some();
+        let hard_links = kept.hard_links || !self.parts.copy.request.sync.link_dests.is_empty() || backs_up;
         let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
-        let rights = match self.copy.compares() || self.copy.is_dry() {
+        let rights = match self.parts.copy.compares() || self.parts.copy.is_dry() {
             true => ConfineRights::ReadTree,
             false => ConfineRights::Land(haul_proto::wire::preserve::PreserveOptions {
                 hard_links,
@@ -177,30 +159,30 @@ impl TargetReceiver {
                 ..kept
             }),
         };
-        self.copy.destination.allow(bounds, rights);
+        self.parts.copy.destination.allow(bounds, rights);
         self.decider.link_dests.allow(bounds, rights);
-        self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
-        self.tree.journals.allow(bounds);
-        self.tree.copy_locks.allow(bounds);
+        self.parts.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
+        self.parts.tree.journals.allow(bounds);
+        self.parts.tree.copy_locks.allow(bounds);
     }
 
-    /// Ends verification and comparison: all entries are complete, or the copy is stopped.
-    pub fn is_over(&self) {
+    /// Closes the queues of verification, comparison and deltas: all entries are complete, or the copy is stopped.
+    pub fn close_queues(&self) {
         self.verifier.claims.close();
         self.decider.comparer.chunks.close();
-        self.deltas.signature_tasks.close();
-        self.deltas.frame_builds.close();
+        self.parts.deltas.signature_tasks.close();
+        self.parts.deltas.frame_builds.close();
     }
 
     /// Waits for messages to the source; `None` after the last.
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
-        match self.session.wait_for_output() {
+        match self.parts.session.wait_for_output() {
             SessionOutput::Messages(messages) => {
-                Some(messages.iter().map(|message| message.encode(self.copy.request.settings.number)).collect())
+                Some(messages.iter().map(|message| message.encode(self.parts.copy.request.settings.number)).collect())
             }
             SessionOutput::Finished => {
-                self.removals.remove_extraneous_after();
-                self.metadata.finish_destination();
+                self.parts.removals.remove_extraneous_after();
+                self.parts.metadata.finish_destination();
                 None
             }
             SessionOutput::Stopped => None,
@@ -209,14 +191,14 @@ impl TargetReceiver {
 
     /// Stops all threads at their next step and removes incomplete files.
     pub fn stop(&self) {
-        self.session.stop();
+        self.parts.session.stop();
         self.frames.rate_limit.set(0);
-        self.committer.commit_queue.stop();
-        self.is_over();
-        self.tree.copy_locks.close();
-        self.removals.extraneous.stop();
-        self.copy.destination.abandon();
-        self.metadata.restore_modes();
-        self.tree.temp_files.close(self.copy.request.partial.keep);
+        self.parts.commit_queue.stop();
+        self.close_queues();
+        self.parts.tree.copy_locks.close();
+        self.parts.removals.extraneous.stop();
+        self.parts.copy.destination.abandon();
+        self.parts.metadata.restore_modes();
+        self.parts.tree.temp_files.close(self.parts.copy.request.partial.keep);
     }
 }

@@ -105,8 +105,8 @@ impl SourceNames {
         }
     }
 
-    /// Calls `tell` with each name in a directory that the source does not have, and its type. Returns `false` beyond the
-    /// limit, where that is unknown.
+    /// Calls `tell` with each name in a directory that the source does not have, and its type. Returns `false` beyond
+    /// the limit, where that is unknown.
     pub fn each_extraneous(&self, dir: &Dir, tell: impl FnMut(&Name, FileType)) -> io::Result<bool> {
         let mut is_known = true;
         let is_of_source = |name: &[u8]| {

@@ -1,6 +1,6 @@
 //! The loops of the target's threads. Components produce results; [`super::driver`] says what follows from them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,9 +17,7 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::compare::reread::{ComparisonReader, HashedChunk};
 use crate::receiver::delta::block_signatures::FailedUpdate;
-use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
-use crate::receiver::durability::complete_file::PublishedFile;
-use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
+use crate::receiver::durability::commit_queue::CommitTask;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::frame_writer::FrameWriter;
@@ -39,7 +37,7 @@ impl TargetReceiver {
     }
 
     fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
-        let mut buffer = FrameBuffer::new(self.copy.request.settings.frame);
+        let mut buffer = FrameBuffer::new(self.parts.copy.request.settings.frame);
         loop {
             while !writer.wait_for(stream.socket()) {
                 self.report_written(writer);
@@ -63,7 +61,7 @@ impl TargetReceiver {
         trailer: &RecordTrailer,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.committer.commit_queue.wait_for_room();
+        self.parts.commit_queue.wait_for_room();
         let free = match trailer {
             RecordTrailer::Data(frame) => self.frames.deliver_frame(writer, frame, buffer)?,
             RecordTrailer::Delta(frame) => self.frames.deliver_delta(writer, frame, buffer)?,
@@ -85,12 +83,12 @@ impl TargetReceiver {
                 let written = self.committer.write_packed(&file);
                 self.committer.name_unless_synced(file.packed.entry, &file.item, written, &mut outcomes)
             }));
-            if complete.len() >= self.committer.commit_queue.at_once() {
-                self.committer.commit_queue.add(std::mem::take(&mut complete));
-                self.committer.commit_queue.wait_for_room();
+            if complete.len() >= self.parts.commit_queue.at_once() {
+                self.parts.commit_queue.add(std::mem::take(&mut complete));
+                self.parts.commit_queue.wait_for_room();
             }
         }
-        self.committer.commit_queue.add(complete);
+        self.parts.commit_queue.add(complete);
         self.end_entries(outcomes);
         Ok(())
     }
@@ -103,7 +101,7 @@ impl TargetReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<bool, ProtocolError> {
-        self.committer.commit_queue.wait_for_room();
+        self.parts.commit_queue.wait_for_room();
         let Some(steps) = self.frames.share(source, entry, size, frames)? else { return Ok(false) };
         steps.into_iter().for_each(|step| self.run_step(step));
         Ok(true)
@@ -124,10 +122,10 @@ impl TargetReceiver {
     /// Rebuilds frames until the copy is over, or until the source has sent too many wrong ones.
     pub fn make_frames(&self) -> Result<(), ProtocolError> {
         let mut writer = self.frames.writer();
-        while let Some(build) = self.deltas.frame_builds.pop(false, VecDeque::pop_front).or_else(|| {
+        while let Some(build) = self.parts.deltas.frame_builds.pop(false, VecDeque::pop_front).or_else(|| {
             // Results are reported before a wait.
             self.drain(&mut writer);
-            self.deltas.frame_builds.next()
+            self.parts.deltas.frame_builds.next()
         }) {
             self.frames.build_frame(&mut writer, &build)?;
             self.report_written(&mut writer);
@@ -137,8 +135,8 @@ impl TargetReceiver {
 
     /// Signs base files until the copy is over.
     pub fn sign_base_files(&self) {
-        let mut reader = self.copy.reader();
-        while let Some(FailedUpdate { entry, item, error }) = self.deltas.sign_up_to_failure(&mut reader) {
+        let mut reader = self.parts.copy.reader();
+        while let Some(FailedUpdate { entry, item, error }) = self.parts.deltas.sign_up_to_failure(&mut reader) {
             self.fail_file(entry, &item, &error);
         }
     }
@@ -168,7 +166,7 @@ impl TargetReceiver {
 
     /// Reads files for comparison until the copy is over.
     pub fn run_comparison(&self) {
-        let (mut reader, mut held) = (ComparisonReader::new(self.copy.reader()), Vec::new());
+        let (mut reader, mut held) = (ComparisonReader::new(self.parts.copy.reader()), Vec::new());
         let comparer = &self.decider.comparer;
         while let Some(HashedChunk { entry, item, frames }) = comparer.hash_next(&mut reader, false).or_else(|| {
             // Results are reported before a wait.
@@ -191,47 +189,13 @@ impl TargetReceiver {
     /// Commits groups until the copy is over, and runs checkpoints.
     pub fn run_commits(&self) {
         let mut named = Vec::new();
-        while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
+        while let Some(task) = self.parts.commit_queue.next(!named.is_empty()) {
             match task {
-                CommitTask::Group(group) => named = self.commit_group(group, named),
-                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.copy),
+                CommitTask::Group(group) => {
+                    named = self.committer.commit_group(group, named, |ends| self.end_entries(ends));
+                }
+                CommitTask::Checkpoint => self.parts.commit_queue.checkpoint(&self.parts.copy),
             }
         }
-    }
-
-    /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
-    /// complete, and this group's are returned.
-    fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
-        let (mut files, mut directories) = (Vec::new(), HashMap::new());
-        for pending in group {
-            match pending {
-                PendingCommit::File(whole) => files.push(whole),
-                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
-            }
-        }
-        for named in &named {
-            if let (Some(dir), Some(disk)) = (named.file().dir(), &named.disk) {
-                let directory = || (dir.clone(), Arc::clone(disk), false);
-                directories.entry(dir.identity()).or_insert_with(directory);
-            }
-        }
-        let directories: Vec<_> = directories.into_values().collect();
-        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
-        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
-        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
-        if self.committer.commit_queue.is_stopped() {
-            return Vec::new();
-        }
-        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
-        let mut ends = EntryOutcomes::default();
-        self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
-        if self.committer.reads_back() {
-            // Complete files do not wait for slow ones.
-            self.end_entries(std::mem::take(&mut ends));
-        }
-        let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
-        let named = self.committer.name_all(on_disk, &mut ends);
-        self.end_entries(ends);
-        named
     }
 }

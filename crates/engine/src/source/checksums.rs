@@ -77,8 +77,8 @@ impl Source {
         self.report_sum(item, sum.map_or(Some(&digest[..]), FileChecksum::value).unwrap_or_default())
     }
 
-    /// Reads a changed file again, up to its offered length. Fails unless it still has this digest: then every frame was
-    /// constant from its first reading to its second.
+    /// Reads a changed file again, up to its offered length. Fails unless it still has this digest: then every frame
+    /// was constant from its first reading to its second.
     fn prove_by_second_reading(&self, item: &SourceEntry, digest: Digest) -> Result<(), SourceFileError> {
         let (settings, size) = (&self.request.settings, item.offered.size);
         let frame = settings.frame;

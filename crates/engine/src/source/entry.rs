@@ -253,8 +253,8 @@ impl SourceEntry {
         Ok(true)
     }
 
-    /// Whether a second reading proves the contents of the open file after this change. Another file of the same name is
-    /// no grown one.
+    /// Whether a second reading proves the contents of the open file after this change. Another file of the same name
+    /// is no grown one.
     pub fn is_tolerable(&self, file: &OwnedFd, change: FileChange) -> io::Result<bool> {
         Ok(change <= self.tolerates && FileStat::at_fd(file)?.identity == self.identity)
     }

@@ -1,5 +1,5 @@
-//! Standard input that is a regular file. Its length is known, and all streams read it at once, like a file with a name.
-//! The descriptor's offset belongs to the caller: reads leave it alone until all data is read.
+//! Standard input that is a regular file. Its length is known, and all streams read it at once, like a file with a
+//! name. The descriptor's offset belongs to the caller: reads leave it alone until all data is read.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,8 +21,8 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// Wraps a regular file with more than `small_max` bytes after its offset; anything else is returned. A single small
-    /// file gains nothing, and files of the kernel (proc, sysfs) do not know their lengths.
+    /// Wraps a regular file with more than `small_max` bytes after its offset; anything else is returned. A single
+    /// small file gains nothing, and files of the kernel (proc, sysfs) do not know their lengths.
     pub fn new(pipe: InheritedPipe, small_max: u64) -> Result<Self, InheritedPipe> {
         let found = || {
             let stat = FileStat::at_fd(&pipe.fd).ok().filter(|stat| stat.kind == FileType::RegularFile)?;

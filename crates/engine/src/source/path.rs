@@ -12,7 +12,7 @@ use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::io::checksum::DigestMismatch;
 use crate::io::program::ProgramError;
 
-/// Why a file cannot be sent. A remedy is on the next line.
+/// Why a file cannot be sent; the message's second line is a hint.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SourceFileError {
     /// The file has changed since its offer or the start of its transfer.

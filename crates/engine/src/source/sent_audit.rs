@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_proto::integrity::Digest;
-use haul_proto::session::source::SourceSession as Machine;
+use haul_proto::session::source::SourceSession;
 use haul_proto::wire::message::SourceMessage;
 
 use super::session::Source;
@@ -14,7 +14,8 @@ use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::source::entry::SourceEntry;
 
 impl Source {
-    /// Counts and audits entries that the target has refused or failed to complete. The target reports them to the user.
+    /// Counts and audits entries that the target has refused or failed to complete. The target reports them to the
+    /// user.
     pub(super) fn record_rejected(&self, rejected: &[Arc<SourceEntry>]) {
         self.rejected.fetch_add(rejected.len() as u64, Ordering::Relaxed);
         for item in rejected {
@@ -37,7 +38,7 @@ impl Source {
     /// The files that these messages complete, if there is an audit log.
     pub(super) fn ends_of(
         &self,
-        machine: &Machine<SourceEntry>,
+        machine: &SourceSession<SourceEntry>,
         messages: &[SourceMessage],
     ) -> Vec<(Arc<SourceEntry>, u64, Digest)> {
         let end = |message: &SourceMessage| match message {

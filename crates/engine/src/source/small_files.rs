@@ -88,8 +88,8 @@ enum SmallFileRead {
 }
 
 /// Reads a small file whole: the bytes read must match its size. Size and times must be unchanged afterwards, or a
-/// second reading after a tolerated change must find the same bytes. Otherwise it is reread. `room` is the space left in
-/// the pack; a file of more than `most` bytes is not small.
+/// second reading after a tolerated change must find the same bytes. Otherwise it is reread. `room` is the space left
+/// in the pack; a file of more than `most` bytes is not small.
 fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallFileRead, SourceFileError> {
     let file = item.open()?;
     let mut state = item.offered;

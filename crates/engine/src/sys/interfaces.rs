@@ -52,8 +52,8 @@ fn is_wanted(flags: libc::c_uint) -> bool {
 /// `address` is null, or points to a socket address that is as long as its family has it.
 #[allow(unsafe_code)]
 unsafe fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: it is valid or null, and every socket address begins with its family; by that, its length is known. It need
-    // not be aligned for the longer structure.
+    // SAFETY: it is valid or null, and every socket address begins with its family; by that, its length is known. It
+    // need not be aligned for the longer structure.
     unsafe {
         match i32::from(address.as_ref()?.sa_family) {
             libc::AF_INET => {

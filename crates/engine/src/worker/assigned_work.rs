@@ -24,7 +24,7 @@ impl AssignedWork {
     /// Returns the settings of the session.
     pub fn settings(&self) -> Result<&SessionSettings, MessageOrderError> {
         let source = self.source.as_ref().map(|source| source.settings());
-        let target = self.target.as_ref().map(|target| target.copy.settings());
+        let target = self.target.as_ref().map(|target| target.parts.copy.settings());
         source.or(target).ok_or(MessageOrderError::ConnectionBeforeRequest)
     }
 
@@ -42,13 +42,13 @@ impl AssignedWork {
     pub fn needs_streams(&self) -> bool {
         let is_both = self.source.is_some() && self.target.is_some();
         let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
-            || self.target.as_ref().is_some_and(|target| target.copy.compares());
+            || self.target.as_ref().is_some_and(|target| target.parts.copy.compares());
         !is_both && !only_compares
     }
 
     /// Returns the devices that are read and written; 0 for none.
     pub fn devices(&self) -> [u64; 2] {
-        let written_to = self.target.as_ref().and_then(|target| target.copy.landing_identity());
+        let written_to = self.target.as_ref().and_then(|target| target.parts.copy.landing_identity());
         [self.source.as_ref().map_or(0, |source| source.device()), written_to.map_or(0, |landing| landing.device)]
     }
 

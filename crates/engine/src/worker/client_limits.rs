@@ -200,8 +200,8 @@ impl ClientLimits {
         self.progress.map(|number| WorkProgress::handed(number).map(Arc::new)).transpose()
     }
 
-    /// Opens the served pipe, with `command` as its program. A worker calls it once, before it confines itself: a program
-    /// is not confined.
+    /// Opens the served pipe, with `command` as its program. A worker calls it once, before it confines itself: a
+    /// program is not confined.
     pub fn open_pipe(&self, command: &OsStr) -> io::Result<InheritedPipes> {
         let Some(pipe) = self.pipe else { return Ok(InheritedPipes::default()) };
         let end = if self.access.reads() { End::Source } else { End::Target };
@@ -218,9 +218,10 @@ impl ClientLimits {
         })
     }
 
-    /// Makes `directory`, a path without symbolic links, the working directory and confines all later lookups to it; for
-    /// a served pipe, no file may be opened at all. The kernel also confines this thread and all threads and processes
-    /// that it starts. A Request later adds narrower limits. The worker queries system information before the call.
+    /// Makes `directory`, a path without symbolic links, the working directory and confines all later lookups to it;
+    /// for a served pipe, no file may be opened at all. The kernel also confines this thread and all threads and
+    /// processes that it starts. A Request later adds narrower limits. The worker queries system information before the
+    /// call.
     pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<SandboxReport> {
         let mut bounds = ConfineBounds::new(ConfineNetwork::Streams(self.ports));
         match self.pipe {
@@ -272,6 +273,7 @@ pub fn sandbox() -> SandboxReport {
     })
 }
 
+/// The value of a word, if there is one; the outer `None` is a wrong word.
 fn optional<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
     if word == NONE { Some(None) } else { read(word).map(Some) }
 }

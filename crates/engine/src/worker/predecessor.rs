@@ -1,8 +1,8 @@
 //! Workers of one copy's earlier attempts: found by the copy's random id, and ended.
 //!
-//! A worker listens on an abstract Unix socket (unix(7)) whose name is a hash of the copy's id and its role, and accepts
-//! nothing there. The kernel frees the name when the worker ends, however it ends, and tells who listens. A worker of
-//! another copy has another name, and who sees a name in `/proc/net/unix` does not know the id.
+//! A worker listens on an abstract Unix socket (unix(7)) whose name is a hash of the copy's id and its role, and
+//! accepts nothing there. The kernel frees the name when the worker ends, however it ends, and tells who listens. A
+//! worker of another copy has another name, and who sees a name in `/proc/net/unix` does not know the id.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub struct RunningPredecessor {
 }
 
 impl WorkerMark {
-    /// Ends the copy's earlier worker in this role, and marks this process as its worker. Without a mark (`None`), a later
-    /// attempt does not find this one, and waits for its locks.
+    /// Ends the copy's earlier worker in this role, and marks this process as its worker. Without a mark (`None`), a
+    /// later attempt does not find this one, and waits for its locks.
     ///
     /// # Errors
     /// The earlier worker goes on running: the kernel ends no process that waits for a disk.

@@ -153,14 +153,14 @@ impl WorkerProcess {
             ControllerMessage::Expected(lines) => {
                 let target = self.work.target.as_mut().and_then(Arc::get_mut);
                 let target = target.ok_or(MessageOrderError::DigestsBeforeRequest)?;
-                target.digests.expect_lines(&lines).map_err(WorkerError::ExpectedDigests)?;
+                target.parts.digests.expect_lines(&lines).map_err(WorkerError::ExpectedDigests)?;
             }
             ControllerMessage::SourceBatch(batch) => {
                 self.source_or(MessageOrderError::SourceBatchBeforeRequest)?.add_listed(batch)?;
             }
             ControllerMessage::DestinationBatch(batch) => {
                 let target = self.work.target.as_ref().ok_or(MessageOrderError::DestinationBatchBeforeRequest)?;
-                target.tree.add_listed(batch)?;
+                target.parts.tree.add_listed(batch)?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
                 self.source_or(MessageOrderError::RateBeforeRequest)?.set_rate(bytes_per_s);
@@ -352,7 +352,7 @@ impl WorkerProcess {
             source.skip_directory(FileIdentity { device, inode });
         }
         if let Some(target) = &self.work.target {
-            target.digests.has_all_lines();
+            target.parts.digests.seal_expected_digests();
         }
         let ends = self.work.ends()?;
         self.confine()?;
@@ -393,8 +393,8 @@ impl WorkerProcess {
             false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
             false => WorkerEnd::Undone,
         };
-        target.iter().for_each(|target| target.tree.end_quota());
-        let received = target.as_ref().map(|target| target.copy.did());
+        target.iter().for_each(|target| target.parts.tree.end_quota());
+        let received = target.as_ref().map(|target| target.parts.copy.did());
         let did = received.or_else(|| source.as_ref().map(|source| source.did()));
         let why = self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes()));
         (ended, WorkAccount { did, why, is_idle })
@@ -402,8 +402,8 @@ impl WorkerProcess {
 }
 
 fn target_ready(target: &TargetReceiver) -> WorkerMessage {
-    let new_tree = target.copy.begins_tree();
-    match target.copy.landing_identity() {
+    let new_tree = target.parts.copy.begins_tree();
+    match target.parts.copy.landing_identity() {
         Some(FileIdentity { device, inode }) => {
             WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
         }

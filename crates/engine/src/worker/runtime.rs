@@ -27,7 +27,7 @@ use haul_proto::wire::source_activity::SourceActivity;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
 use crate::net::stream::connector::Connector;
-use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
+use crate::net::stream::{AcceptedStreams, DataStream, NextStream, StreamError, StreamIds};
 use crate::net::stream_pool::StreamPool;
 use crate::receiver::TargetReceiver;
 use crate::source::Source;
@@ -161,11 +161,11 @@ impl StreamIntake {
     pub fn take_streams(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
-            while !shared.is_over()
-                && let Some(arrival) = arrivals.next(STREAMS_POLL)
-            {
-                if let Some((id, stream)) = arrival {
-                    streams.0.run_stream(id, stream);
+            while !shared.is_over() {
+                match arrivals.next(STREAMS_POLL) {
+                    NextStream::Accepted(id, stream) => streams.0.run_stream(id, stream),
+                    NextStream::Timeout => {}
+                    NextStream::End => return,
                 }
             }
         });
@@ -215,7 +215,7 @@ impl RuntimeShared {
         gauges: SystemGauges,
     ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
-        let settings = settings.or(target.as_ref().map(|target| target.copy.settings()));
+        let settings = settings.or(target.as_ref().map(|target| target.parts.copy.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
         let pool = StreamPool::new(most, all_paths);
         Self {
@@ -233,8 +233,8 @@ impl RuntimeShared {
         }
     }
 
-    /// Runs a stream in its own thread. The copy does not wait for the thread, whose end may take a round trip: once all
-    /// entries are complete, a stream has nothing left to deliver.
+    /// Runs a stream in its own thread. The copy does not wait for the thread, whose end may take a round trip: once
+    /// all entries are complete, a stream has nothing left to deliver.
     fn run_stream(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
         if !self.pool.admit(id, &stream) {
             return;
@@ -256,7 +256,7 @@ impl RuntimeShared {
                 self.spawn(&format!("haul-t{number}"), move |shared| {
                     let _entered = shared.stages.enter(Some(number), Stage::Check);
                     let result = target.run_stream(&mut stream);
-                    shared.stream_ended(id, result, target.session.is_finished());
+                    shared.stream_ended(id, result, target.parts.session.is_finished());
                 });
             }
             (None, None) => {}
@@ -308,7 +308,7 @@ impl RuntimeShared {
 
     fn reporters(&self) -> impl Iterator<Item = &crate::metrics::reporter::Reporter> {
         let source = self.source.iter().map(|source| &source.reporter);
-        source.chain(self.target.iter().map(|target| &target.copy.reporter))
+        source.chain(self.target.iter().map(|target| &target.parts.copy.reporter))
     }
 
     /// Starts a thread that the end of the copy waits for.
@@ -356,14 +356,14 @@ impl RuntimeShared {
             return;
         }
         self.end_reports();
-        self.target.iter().for_each(|target| target.is_over());
+        self.target.iter().for_each(|target| target.close_queues());
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
             self.report_load();
             self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
             let path = self.pool.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
-            self.target.iter().for_each(|target| target.copy.reporter.finished(PathFigures::default()));
+            self.target.iter().for_each(|target| target.parts.copy.reporter.finished(PathFigures::default()));
         }
     }
 
@@ -372,7 +372,8 @@ impl RuntimeShared {
         self.fail_as(false, text);
     }
 
-    /// Fails the copy where a retry is useless: the other end violated the protocol, or a limit of this host is reached.
+    /// Fails the copy where a retry is useless: the other end violated the protocol, or a limit of this host is
+    /// reached.
     fn fail_for_good(&self, text: &str) {
         self.fail_as(true, text);
     }
@@ -423,7 +424,7 @@ impl RuntimeShared {
     }
 
     fn work_done(&self) -> Option<WorkDone> {
-        let received = self.target.as_ref().map(|target| target.copy.did());
+        let received = self.target.as_ref().map(|target| target.parts.copy.did());
         received.or_else(|| self.source.as_ref().map(|source| source.did()))
     }
 

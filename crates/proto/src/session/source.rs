@@ -37,6 +37,25 @@ use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage};
 const ROOM_BYTES: usize = 4 << 20;
 
 /// The source's side of a copy. `H` is the engine's handle of an entry.
+///
+/// It has five kinds of methods that change it, and queries, which take `&self`:
+///
+/// - **Settings**, before the first offer: [`Self::send_range`], [`Self::await_sums`], [`Self::await_proof`],
+///   [`Self::track_chunks`], [`Self::spread_by`].
+/// - **Offers**, by the thread that walks: [`Self::offer`] while [`Self::window`] is not 0; [`Self::exclude`],
+///   [`Self::tell_vanished`] and [`Self::send_patterns`] in a directory, then [`Self::end_directory`]. A directory ends
+///   after those in it. Last comes [`Self::end_offers`].
+/// - **Input.** [`Self::handle`] takes messages in the order of the control channel. After a [`ProtocolError`] the
+///   session is over.
+/// - **Work of streams.** [`Self::next_work`] or [`Self::next_double`] gives a stream its work. [`Self::frames_read`]
+///   follows for frames, [`Self::flow_read`] for a flow's next frame, then [`Self::chunk_done`] for a tracked chunk.
+///   Instead: [`Self::fail`], [`Self::vanish`] or [`Self::offer_again`] for a file that cannot be read or has changed,
+///   [`Self::put_back`] for a small file that has grown, [`Self::lose_stream`] with all that a broken stream had.
+/// - **Output**, after every call above: [`Self::poll_message`] until it returns `None`, [`Self::take_rejected`], and
+///   with [`Self::await_proof`] also [`Self::take_verified`].
+///
+/// Where [`Self::frames_read`] or [`Self::flow_read`] returns a digest, [`Self::summed`] or [`Self::fail`] follows.
+/// Late calls about a complete entry have no effect. The session ends when [`Self::is_finished`] is true.
 #[derive(Debug)]
 pub struct SourceSession<H> {
     settings: SourceSettings,
@@ -163,7 +182,10 @@ impl<H> SourceSession<H> {
         self.settings.sums = true;
     }
 
-    /// Records that the digest requested by [`Self::frames_read`] or [`Self::flow_read`] is available.
+    /// Records that the digest requested by [`Self::frames_read`] or [`Self::flow_read`] is available, and sends
+    /// FileEnd.
+    ///
+    /// State: Large or Flow, which stays until Done.
     pub fn summed(&mut self, entry: EntryId) {
         match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
             Some(OfferState::Large(LargeOffer { summing, .. })) => *summing = DigestState::Done,
@@ -243,6 +265,8 @@ impl<H> SourceSession<H> {
 
     /// Offers an entry. It is sent by [`Self::flush_offers`], in a full batch or when the window closes.
     ///
+    /// Adds an entry in Offered, or in Directory.
+    ///
     /// # Panics
     /// If the window is closed or offers have ended: programmer's errors.
     pub fn offer(&mut self, entry: Entry, handle: Arc<H>) -> EntryId {
@@ -267,6 +291,8 @@ impl<H> SourceSession<H> {
     }
 
     /// Ends the offers in this directory.
+    ///
+    /// Previous state: Directory. Next: the same until Done, or complete if it was refused.
     pub fn end_directory(&mut self, entry: EntryId, listing: impl Into<ListingEnd>) {
         self.flush_offers();
         let Some(OfferedEntry { state: OfferState::Directory { ended, refused }, bytes, .. }) =
@@ -326,6 +352,7 @@ impl<H> SourceSession<H> {
         self.flush_offers();
         self.window.has_ended = true;
         self.outbox.push_back(SourceMessage::OffersEnd);
+        self.assert_invariants();
     }
 
     /// Takes the files and links that the target has refused or failed to complete since the last call.
@@ -347,7 +374,16 @@ impl<H> SourceSession<H> {
     }
 
     /// Handles a message from the target.
+    ///
+    /// Want leads from Offered to Awaited, Small, Large, Flow or complete; Done and TargetFailed from any state after
+    /// Offered to complete.
     pub fn handle(&mut self, message: TargetMessage) -> Result<(), ProtocolError> {
+        self.handle_message(message)?;
+        self.assert_invariants();
+        Ok(())
+    }
+
+    fn handle_message(&mut self, message: TargetMessage) -> Result<(), ProtocolError> {
         match message {
             TargetMessage::Want { first, needs } => {
                 for (at, need) in (0..).zip(needs) {
@@ -519,6 +555,8 @@ impl<H> SourceSession<H> {
 
     /// Puts a small file back that did not fit into its pack, since one of the files has grown. It goes into a later
     /// pack, with `size` bytes.
+    ///
+    /// State: Small, which stays until Done.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
         let most = self.settings.frame.pack_file_max();
         if let Some(OfferedEntry { state: OfferState::Small { size: planned, handed, .. }, handle, .. }) =
@@ -531,6 +569,8 @@ impl<H> SourceSession<H> {
 
     /// Fails a file that the source cannot deliver. Returns `false` without any effect if the file is not wanted yet or
     /// any more.
+    ///
+    /// Previous state: Small, Large or Flow. Next: complete.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
         self.give_up(entry, reason, false)
     }
@@ -554,6 +594,8 @@ impl<H> SourceSession<H> {
     ///
     /// Returns `None` without any effect if the file is not wanted yet or any more, or is a flow. Data of a flow may
     /// already be where it cannot be withdrawn.
+    ///
+    /// Previous state: Small or Large. Next: complete; the new offer is in Offered.
     pub fn offer_again(&mut self, entry: EntryId, now: Entry, handle: Arc<H>) -> Option<EntryId> {
         let needed = matches!(self.entries.get(&entry)?.state, OfferState::Small { .. } | OfferState::Large(_));
         if !needed {
@@ -568,6 +610,14 @@ impl<H> SourceSession<H> {
         self.entries.insert(id, OfferedEntry { handle, state, bytes });
         self.outbox.push_back(SourceMessage::Offer { first: id, entries: vec![now] });
         Some(id)
+    }
+
+    /// Checks what is true after each message and each end of offers.
+    fn assert_invariants(&self) {
+        let (entries, window) = (&self.entries, &self.window);
+        debug_assert_eq!(window.entries + window.open_directories, entries.len(), "the window counts other entries");
+        debug_assert!(!entries.is_empty() || window.bytes == 0, "complete entries left bytes in the window");
+        debug_assert!(!window.has_ended || window.open_directories == 0, "offers have ended in open directories");
     }
 
     fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolError> {

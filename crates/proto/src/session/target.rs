@@ -37,6 +37,35 @@ use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, TransferNeed};
 
 /// The target's side of a copy. `H` is the engine's handle of an entry.
+///
+/// It has four kinds of methods that change it, and queries, which take `&self`:
+///
+/// - **Settings**, before the first message: [`Self::keep_values`], [`Self::receive_range`], [`Self::await_sums`],
+///   [`Self::begin_with_wrong_deltas`].
+/// - **Input.** [`Self::handle`] takes messages in the order of the control channel. [`Self::admit_frame`],
+///   [`Self::admit_delta`] and [`Self::admit_pack`] take what streams deliver, in any order. After a [`ProtocolError`]
+///   the session is over: only queries may follow, and calls for work begun before.
+/// - **Results** of the caller's work, in the order below.
+/// - **Output.** [`Self::poll_message`] until it returns `None`, after each call that leaves [`Self::has_output`]
+///   true.
+///
+/// The caller takes each returned step, and a returned [`FinishedEntry`] like [`TargetStep::Finish`]:
+///
+/// | returned | the caller's next call about it |
+/// |---|---|
+/// | [`TargetStep::Examine`] | [`Self::answer`] for each entry in order, before the next [`Self::handle`] |
+/// | [`EntryAnswer::Partial`], [`EntryAnswer::Compare`] | [`Self::holds`] and [`Self::lacks`], after the whole Offer |
+/// | [`EntryAnswer::Delta`] | [`Self::mark`]; or [`Self::begin_sums`], [`Self::send_signatures`], [`Self::lacks`] |
+/// | a handle from [`Self::admit_frame`] | [`Self::frame_written`], [`Self::release_frame`] or [`Self::resend_frame`] |
+/// | a handle from [`Self::admit_delta`] | [`Self::conclude_delta`], then as above if the frame is to be written |
+/// | a handle from [`Self::admit_pack`] | [`Self::settle_entry`] or [`Self::lost`] |
+/// | [`TargetStep::Sum`] | [`Self::summed`] or [`Self::settle_entry`] |
+/// | [`TargetStep::Finish`] | [`Self::settle_entry`] or, for a file, [`Self::lost`] |
+/// | [`TargetStep::Mismatch`], [`TargetStep::Differs`] | [`Self::settle_entry`] |
+/// | [`TargetStep::Abandon`] | [`Self::abandoned`] |
+///
+/// A file that cannot be written is settled at any time after its answer. Late calls about a complete entry have no
+/// effect. The session ends when [`Self::is_finished`] is true.
 #[derive(Debug)]
 pub struct TargetSession<H> {
     settings: TargetSettings,
@@ -171,6 +200,8 @@ impl<H> TargetSession<H> {
     }
 
     /// Records that the digest requested by [`TargetStep::Sum`] is available.
+    ///
+    /// Previous state: Large. Next: the same until FileEnd, else Finishing.
     pub fn summed(&mut self, entry: EntryId) -> TargetStep<H> {
         let Some(large) = self.large_mut(entry) else { return TargetStep::None };
         large.summing = DigestState::Done;
@@ -178,8 +209,17 @@ impl<H> TargetSession<H> {
     }
 
     /// Handles a message from the source. All entries of an Offer need a decision before the next message.
+    ///
+    /// An Offer adds entries in Examining or Directory. FileEnd, Match, Mismatch and SourceFailed lead from Small or
+    /// Large to Finishing; DirectoryEnd from Directory to Finishing.
     pub fn handle(&mut self, message: SourceMessage) -> Result<TargetStep<H>, ProtocolError> {
         self.outbox.check()?;
+        let step = self.handle_message(message)?;
+        self.assert_invariants();
+        Ok(step)
+    }
+
+    fn handle_message(&mut self, message: SourceMessage) -> Result<TargetStep<H>, ProtocolError> {
         if self.window.has_ended && is_new(&message) {
             return Err(ProtocolError::OutOfTurn("an offer"));
         }
@@ -245,6 +285,8 @@ impl<H> TargetSession<H> {
 
     /// Takes the decision about the next entry of the current Offer; returns the entry that it finishes.
     ///
+    /// Previous state: Examining or Directory. Next: Small, Large, Finishing (a hard link), Directory or complete.
+    ///
     /// # Panics
     /// If `entry` is not the next one, or cannot have this decision: programmer's errors.
     pub fn answer(&mut self, entry: EntryId, answer: EntryAnswer<H>) -> Option<FinishedEntry<H>> {
@@ -309,6 +351,8 @@ impl<H> TargetSession<H> {
     /// Completes an entry that has its final name, or has failed with a report. Returns the directory that this
     /// completes.
     ///
+    /// Previous state: Small, Large or Finishing. Next: complete.
+    ///
     /// # Panics
     /// If there was no decision about it, or if it is a directory that is not to be finished: programmer's errors.
     pub fn settle_entry(&mut self, entry: EntryId, done: bool) -> Option<FinishedEntry<H>> {
@@ -333,7 +377,7 @@ impl<H> TargetSession<H> {
         !self.outbox.is_empty() || self.window.has_ended && self.entries.is_empty()
     }
 
-    /// Returns the next message for the source.
+    /// Returns the next message for the source; `None` until [`Self::has_output`] is true again.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
         let message = self.outbox.pop();
         self.answering &= message != Some(TargetMessage::QueryEnd);
@@ -388,7 +432,11 @@ impl<H> TargetSession<H> {
     }
 
     /// Completes the removal of an entry that the source gave up. Returns the directory that this completes.
+    ///
+    /// Previous state: Finishing, after [`TargetStep::Abandon`]. Next: complete.
     pub fn abandoned(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
+        let is_abandoned = |tracked: &ReceivedEntry<H>| tracked.released;
+        debug_assert!(self.entries.get(&entry).is_none_or(is_abandoned), "entry {} was not given up", entry.0);
         self.forget(entry)
     }
 
@@ -462,6 +510,15 @@ impl<H> TargetSession<H> {
             self.entries.remove(&parent);
             parent = grandparent?;
         }
+    }
+
+    /// Checks what is true after each message.
+    fn assert_invariants(&self) {
+        let (entries, window) = (&self.entries, &self.window);
+        debug_assert!(!window.has_ended || window.open_directories == 0, "offers have ended in open directories");
+        debug_assert!(window.entries + window.open_directories <= entries.len(), "the window counts complete entries");
+        debug_assert!(!entries.is_empty() || window.bytes == 0, "complete entries left bytes in the window");
+        debug_assert!(self.again.len() <= entries.len(), "an offer anew outlived its decision");
     }
 
     /// Returns an offered entry; `None` once it is complete.

@@ -157,7 +157,8 @@ impl Prefetcher {
         drop(group);
     }
 
-    /// Adds tasks before all others of the group, the nearest last. No worker takes a far one before a near one is there.
+    /// Adds tasks before all others of the group, the nearest last. No worker takes a far one before a near one is
+    /// there.
     pub(in crate::fs) fn ask_all(&self, group: GroupId, added: Vec<Weak<dyn AnyTask>>) {
         let mut asked = self.shared.lock();
         let Some(LookupGroup { tasks, .. }) = asked.groups.get_mut(&group) else { return };

@@ -70,7 +70,7 @@ impl FileChecksum {
     /// Marks a frame of a file of `size` bytes as readable.
     pub fn frame_written(&self, index: u64, size: u64, read: impl ReadFrame) {
         if let ChecksumState::Ordered(ordered) = &self.state {
-            ordered.can_read(index, size, read);
+            ordered.mark_readable(index, size, read);
         }
     }
 

@@ -62,7 +62,7 @@ impl OrderedDigest {
     }
 
     /// Marks a frame as readable. Reads and hashes some of the next frames, unless another thread does.
-    pub fn can_read(&self, index: u64, size: u64, read: impl ReadFrame) {
+    pub fn mark_readable(&self, index: u64, size: u64, read: impl ReadFrame) {
         lock(&self.readable).insert(index);
         let Some(mut turn) = self.free_turn() else { return };
         let mut room = Vec::new();

@@ -1,5 +1,5 @@
-//! Drops files from the page cache, so that a measurement reads the disk instead of memory. Best effort: mapped pages and
-//! pages in use by other processes may remain.
+//! Drops files from the page cache, so that a measurement reads the disk instead of memory. Best effort: mapped pages
+//! and pages in use by other processes may remain.
 
 use std::fs::{self, File};
 use std::io;

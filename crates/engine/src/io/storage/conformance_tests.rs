@@ -1,5 +1,5 @@
-//! What every engine does alike, with every kind of descriptor, on a disk and in memory; and what a stream's reader makes
-//! of them. Nothing here depends on which of them is fast.
+//! What every engine does alike, with every kind of descriptor, on a disk and in memory; and what a stream's reader
+//! makes of them. Nothing here depends on which of them is fast.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;

@@ -196,6 +196,7 @@ mod tests {
     use haul_proto::wire::route::Route;
 
     use super::*;
+    use crate::net::stream::NextStream;
     use crate::net::stream::connect::{ConnectError, ConnectTerms, ConnectedStreams};
     use crate::net::stream::connector::Connector;
     use crate::net::stream::{StreamIds, collect};
@@ -226,7 +227,7 @@ mod tests {
         });
         let (connector, arrivals) = Connector::new(&routes, &terms(1));
         connector.open(PathId(0)).unwrap();
-        assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), Some(Some(_))));
+        assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), NextStream::Accepted(..)));
     }
 
     fn listening() -> (String, AcceptedStreams) {
@@ -242,7 +243,7 @@ mod tests {
 
     /// The paths of the next streams.
     fn paths(arrivals: &AcceptedStreams, count: usize) -> Vec<u16> {
-        let next = |_| Some(arrivals.next(Duration::from_secs(10))??.1.path().0);
+        let next = |_| Some(arrivals.next(Duration::from_secs(10)).accepted()?.1.path().0);
         let mut paths: Vec<_> = (0..count).filter_map(next).collect();
         paths.sort_unstable();
         paths
@@ -263,7 +264,7 @@ mod tests {
         let connected = connect(&[address], &ConnectTerms { streams: 2, ..terms(9) }).unwrap();
         let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
         let ids = |arrivals: &AcceptedStreams, count: usize| {
-            let next = |_| Some(arrivals.next(Duration::from_secs(10))??.0.0);
+            let next = |_| Some(arrivals.next(Duration::from_secs(10)).accepted()?.0.0);
             let mut ids: Vec<u16> = (0..count).filter_map(next).collect();
             ids.sort_unstable();
             ids
@@ -274,7 +275,10 @@ mod tests {
         drop((near, far));
         connected.connector.make(500, PathId(0));
         assert_eq!((ids(&connected.arrivals, 9), ids(&accepted, 9)), ((5..14).collect(), (5..14).collect()));
-        assert!(connected.arrivals.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+        assert!(
+            matches!(connected.arrivals.next(Duration::from_millis(100)), NextStream::Timeout),
+            "a stream too many"
+        );
     }
 
     #[test]
@@ -332,7 +336,7 @@ mod tests {
         let terms = ConnectTerms { all_paths: true, streams_max: 9, ..terms(2) };
         let _connected = crate::net::stream::connect::connect(&routes, &terms).unwrap();
         assert_eq!(paths(&accepted, 6), [0, 0, 2, 2, 5, 5]);
-        assert!(accepted.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+        assert!(matches!(accepted.next(Duration::from_millis(100)), NextStream::Timeout), "a stream too many");
     }
 
     #[test]

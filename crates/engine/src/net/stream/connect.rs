@@ -143,8 +143,8 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<FirstStream,
     Ok(FirstStream { path, streams, from, to })
 }
 
-/// Creates as many streams on each other known path: at once if all are to be used, else once the copy takes longer than
-/// a moment.
+/// Creates as many streams on each other known path: at once if all are to be used, else once the copy takes longer
+/// than a moment.
 fn try_others(connector: &Arc<Connector>, first: PathId, streams: u16) {
     let routes = connector.routes();
     let mut links = HashSet::from([0]);

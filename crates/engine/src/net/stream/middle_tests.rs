@@ -1,5 +1,5 @@
-//! Someone on the way who knows where records begin and end, and drops, doubles, swaps and moves them, within a connection and
-//! between two of the same session: nothing of it is accepted.
+//! Someone on the way who knows where records begin and end, and drops, doubles, swaps and moves them, within a
+//! connection and between two of the same session: nothing of it is accepted.
 
 use haul_lab::{Rng, cases, count};
 use haul_proto::wire::frame::PREFIX_LEN;

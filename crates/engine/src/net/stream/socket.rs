@@ -81,8 +81,8 @@ pub fn adapt_to_path(socket: impl AsFd, options: &SocketOptions) {
     }
 }
 
-/// Before connect(2): limits the segments of both directions to packets of [`SMALL_MTU`]. The other end learns the limit
-/// from the SYN.
+/// Before connect(2): limits the segments of both directions to packets of [`SMALL_MTU`]. The other end learns the
+/// limit from the SYN.
 pub fn limit_segments(socket: &socket2::Socket, is_v6: bool) -> io::Result<()> {
     socket.set_tcp_mss(SMALL_MTU - if is_v6 { HEADERS_V6 } else { HEADERS_V4 })
 }

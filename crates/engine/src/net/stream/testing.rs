@@ -1,5 +1,5 @@
-//! For tests: what a seed says over a stream, its records as someone on the way sees them, and what comes of them at the
-//! other end.
+//! For tests: what a seed says over a stream, its records as someone on the way sees them, and what comes of them at
+//! the other end.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub struct TestRecord {
     pub trailer: RecordTrailer,
 }
 
-/// What a whole stream of up to `most` frames and packs says, Finished and End included. No two of its records are alike.
+/// What a whole stream of up to `most` frames and packs says, Finished and End included. No two of its records are
+/// alike.
 pub fn conversation(rng: &mut Rng, most: u64) -> Vec<TestRecord> {
     let frames = rng.between(1, most);
     let mut said = vec![TestRecord { payload: Vec::new(), trailer: RecordTrailer::Finished }];
@@ -76,8 +77,8 @@ pub fn keys(connection: u64, suite: CipherSuite, rekey_bytes: u64) -> KeySchedul
     KeySchedule::new(&[7; 32], &connection.to_le_bytes(), suite, rekey_bytes)
 }
 
-/// The records on the wire, one for each of `said`, as [`DataStream::send_packed`] makes them. What can be compressed is, in
-/// turn by either method or by none.
+/// The records on the wire, one for each of `said`, as [`DataStream::send_packed`] makes them. What can be compressed
+/// is, in turn by either method or by none.
 pub fn sealed(keys: &KeySchedule, sends: KeyDirection, said: &[TestRecord]) -> Vec<Vec<u8>> {
     let mut sealer = keys.sealer(sends).unwrap();
     let seal = |(TestRecord { payload, trailer }, method): (&TestRecord, _)| {
@@ -106,7 +107,8 @@ fn fill(record: &mut FrameBuffer, payload: &[u8], method: Option<CompressionMeth
     compressed
 }
 
-/// Flips a bit of one part of a record on the wire, each part as often as the others: else the payload would get nearly all.
+/// Flips a bit of one part of a record on the wire, each part as often as the others: else the payload would get nearly
+/// all.
 pub fn flip(rng: &mut Rng, record: &mut [u8]) {
     let prefix = RecordPrefix::decode(record[..PREFIX_LEN].try_into().unwrap()).unwrap();
     let trailer = PREFIX_LEN + prefix.payload;

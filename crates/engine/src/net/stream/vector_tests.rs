@@ -1,4 +1,5 @@
-//! The keys and sealed records in `crates/proto/tests/vectors.txt` are what this code makes, and it opens them. The vectors of everything else are tested in haul-proto.
+//! The keys and sealed records in `crates/proto/tests/vectors.txt` are what this code makes, and it opens them. The
+//! vectors of everything else are tested in haul-proto.
 
 use haul_lab::check_vectors;
 use haul_proto::encoding::Writer;

@@ -39,8 +39,8 @@ impl Committer {
         end: Box<FileEnd>,
     ) -> Result<CompleteFile, FileError> {
         let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
-        let disk = self.commit_queue.disk_of(file.dir())?;
-        self.digests.check(file, &end.digest)?;
+        let disk = self.parts.commit_queue.disk_of(file.dir())?;
+        self.parts.digests.check(file, &end.digest)?;
         let bytes = self.complete_contents(file, disk.as_deref(), end.size, end.modified)?;
         let (item, size, digest, modified) = (Arc::clone(item), end.size, end.digest, end.modified);
         Ok(CompleteFile { entry, item, size, digest, bytes, disk, modified, end: Some(end) })
@@ -50,17 +50,17 @@ impl Committer {
     pub(crate) fn write_packed(&self, needed: &NeededFile<'_>) -> Result<CompleteFile, FileError> {
         let NeededFile { packed, item, bytes } = needed;
         let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
-        self.digests.check_small(file, bytes, &packed.digest)?;
+        self.parts.digests.check_small(file, bytes, &packed.digest)?;
         if let Some(named) = file.named().filter(|named| !named.path.replaces) {
-            self.copy.check_full_disk(&named.path.dir, bytes.len() as u64)?;
+            self.parts.copy.check_full_disk(&named.path.dir, bytes.len() as u64)?;
         }
-        let disk = self.commit_queue.disk_of(file.dir())?;
+        let disk = self.parts.commit_queue.disk_of(file.dir())?;
         let written = self.write_complete(file, disk.as_deref(), bytes, packed.modified)?;
         let size = bytes.len() as u64;
-        add(&self.copy.reporter.tally.bytes_written, size);
-        add(&self.copy.reporter.tally.bytes_stored, size);
+        add(&self.parts.copy.reporter.tally.bytes_written, size);
+        add(&self.parts.copy.reporter.tally.bytes_stored, size);
         if file.base().is_some() {
-            self.copy.reporter.delta.carried(bytes.len(), 0);
+            self.parts.copy.reporter.delta.carried(bytes.len(), 0);
         }
         let (entry, item, digest, modified) = (packed.entry, Arc::clone(item), packed.digest, packed.modified);
         Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, modified, end: None })
@@ -87,7 +87,7 @@ impl Committer {
         if let Receiving::Pipe(sink, _) = &file.kind {
             sink.write(bytes)?;
         } else {
-            let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks)?;
+            let opened = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks)?;
             match file.in_place() {
                 Some((_, in_place)) => in_place.write(opened.fd(), &[(0, bytes)], false)?,
                 None => file.write_frame(&opened, bytes, 0, &IoPlan::by(IoMethod::Buffered))?,
@@ -99,16 +99,17 @@ impl Committer {
     /// Writes a file without a name, which leaves nothing behind.
     fn write_nameless(&self, named: &NamedFile, bytes: &[u8], modified: Timestamp) -> io::Result<OwnedFd> {
         // Private until it has attributes that only its owner may set.
-        let is_for_later = self.copy.request.metadata.owner_and_mode
+        let is_for_later = self.parts.copy.request.metadata.owner_and_mode
             || named.attributes().is_some_and(|attributes| !attributes.is_empty());
-        let mode = if is_for_later { 0o600 } else { mode_without_preserve(named.meta.mode, self.copy.umask).into() };
+        let mode =
+            if is_for_later { 0o600 } else { mode_without_preserve(named.meta.mode, self.parts.copy.umask).into() };
         // Read-back may follow.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*named.path.dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let meta = EntryMetadata { modified, ..named.meta };
         let place = EntryPlace::of_file(&named.path);
-        named.record_metadata(self.metadata.set_file_metadata(
+        named.record_metadata(self.parts.metadata.set_file_metadata(
             place,
             &file,
             &meta,
@@ -127,11 +128,11 @@ impl Committer {
         modified: Timestamp,
     ) -> Result<ContentState, FileError> {
         if let Receiving::Pipe(sink, _) = &file.kind {
-            sink.finish(|| !self.session.is_stopped())?;
+            sink.finish(|| !self.parts.session.is_stopped())?;
             return Ok(ContentState::Gone);
         }
         // An empty file was never opened.
-        let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks)?;
+        let opened = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks)?;
         file.saving().iter().for_each(|(_, saving)| saving.end());
         if file.in_place().is_some() || file.range().is_some() {
             // The open file is a patch, whose file has its own metadata, or a file without its other ranges.
@@ -147,7 +148,7 @@ impl Committer {
         if let Some(named) = file.named() {
             let meta = EntryMetadata { modified, ..named.meta };
             let place = EntryPlace::of_file(&named.path);
-            named.record_metadata(self.metadata.set_file_metadata(place, fd, &meta, true, named.attributes())?);
+            named.record_metadata(self.parts.metadata.set_file_metadata(place, fd, &meta, true, named.attributes())?);
         }
         Ok(ContentState::Open(opened))
     }

@@ -49,9 +49,9 @@ impl Committer {
         if let Some((base, in_place)) = file.in_place() {
             let patch = (in_place, whole.fd());
             let (modified, to_disk) = (whole.modified, whole.disk.is_some());
-            return self.deltas.apply_patch((named, file.size()), base, patch, modified, to_disk).into();
+            return self.parts.deltas.apply_patch((named, file.size()), base, patch, modified, to_disk).into();
         }
-        let frame = self.copy.request.settings.frame;
+        let frame = self.parts.copy.request.settings.frame;
         let checked = match whole.bytes {
             // Its one write was complete, and no other user can open it.
             ContentState::Nameless(_) => Ok(()),
@@ -62,16 +62,16 @@ impl Committer {
         if let Err(error) = checked {
             return FinalizeOutcome::Lost(error);
         }
-        let (path, temp_files) = (&named.path, &self.tree.temp_files);
+        let (path, temp_files) = (&named.path, &self.parts.tree.temp_files);
         match (&whole.bytes, named.replaces_tree.as_deref()) {
             (ContentState::Gone, _) => FinalizeOutcome::Named,
             (ContentState::Open(opened), Some(removal)) => {
                 let replace =
-                    |temporary: &Name| self.removals.replace_directory(&path.dir, temporary, &path.name, removal);
+                    |temporary: &Name| self.parts.removals.replace_directory(&path.dir, temporary, &path.name, removal);
                 temp_files.finish_with(path, opened.fd(), replace).into()
             }
             (ContentState::Open(opened), None) => {
-                self.removals.back_up_existing(path).and_then(|()| temp_files.finish(path, opened.fd())).into()
+                self.parts.removals.back_up_existing(path).and_then(|()| temp_files.finish(path, opened.fd())).into()
             }
             (ContentState::Nameless(nameless), _) => {
                 match path.dir.fd().and_then(|dir| link_open_file(nameless, &dir, &path.name)) {
@@ -90,7 +90,7 @@ impl Committer {
     fn end_range(&self, whole: &CompleteFile, journal: &OpenJournal) -> io::Result<()> {
         whole.file().saved()?;
         fdatasync(whole.fd())?;
-        let value = self.copy.request.settings.blake3.then_some(whole.digest);
+        let value = self.parts.copy.request.settings.blake3.then_some(whole.digest);
         journal.end(&RangeEnd { value, inode: FileStat::at_fd(whole.fd())?.identity.inode })?;
         if let Some(dir) = whole.file().dir() {
             // Not every file system syncs directories.

@@ -17,12 +17,54 @@ use crate::metrics::counter::add;
 use crate::receiver::commit::Committer;
 use crate::receiver::commit::finalize::FinalizeOutcome;
 use crate::receiver::commit::outcomes::{EntryOutcomes, FileLoss};
+use crate::receiver::durability::commit_queue::PendingCommit;
 use crate::receiver::durability::complete_file::{CompleteFile, PublishedFile};
-use crate::receiver::durability::fsync::SyncedFileSystem;
+use crate::receiver::durability::fsync::{FsyncTarget, SyncedFileSystem, sync_all};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
 
 impl Committer {
+    /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
+    /// complete, and this group's are returned. `settle` learns of ended entries.
+    pub(crate) fn commit_group(
+        &self,
+        group: Vec<PendingCommit>,
+        named: Vec<PublishedFile>,
+        settle: impl Fn(EntryOutcomes),
+    ) -> Vec<PublishedFile> {
+        let (mut files, mut directories) = (Vec::new(), HashMap::new());
+        for pending in group {
+            match pending {
+                PendingCommit::File(whole) => files.push(whole),
+                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
+            }
+        }
+        for named in &named {
+            if let (Some(dir), Some(disk)) = (named.file().dir(), &named.disk) {
+                let directory = || (dir.clone(), Arc::clone(disk), false);
+                directories.entry(dir.identity()).or_insert_with(directory);
+            }
+        }
+        let directories: Vec<_> = directories.into_values().collect();
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
+        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
+        if self.parts.commit_queue.is_stopped() {
+            return Vec::new();
+        }
+        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
+        let mut ends = EntryOutcomes::default();
+        self.conclude_named(named, &self.lost_names(&directories, results), &mut ends);
+        if self.reads_back() {
+            // Complete files do not wait for slow ones.
+            settle(std::mem::take(&mut ends));
+        }
+        let on_disk = self.without_lost(files.into_iter().zip(results_of_files), &mut ends);
+        let named = self.name_all(on_disk, &mut ends);
+        settle(ends);
+        named
+    }
+
     /// Names a complete file, unless it has to wait for fsync: then it is returned.
     pub(crate) fn name_unless_synced(
         &self,
@@ -48,13 +90,13 @@ impl Committer {
     fn publish(&self, whole: &CompleteFile) -> FinalizeOutcome {
         let outcome = self.give_name(whole);
         if matches!(outcome, FinalizeOutcome::Named) && whole.file().range().is_none() {
-            self.links.record_first_file(whole.entry, || whole.identity());
+            self.parts.links.record_first_file(whole.entry, || whole.identity());
         }
         outcome
     }
 
     /// Files whose contents are durable. Reports the others.
-    pub(crate) fn without_lost(
+    fn without_lost(
         &self,
         files: impl Iterator<Item = (CompleteFile, io::Result<()>)>,
         ends: &mut EntryOutcomes,
@@ -79,7 +121,7 @@ impl Committer {
     }
 
     /// Directories whose sync failed. Reports those queued in their own right.
-    pub(crate) fn lost_names(
+    fn lost_names(
         &self,
         directories: &[(Dir, Arc<SyncedFileSystem>, bool)],
         results: impl Iterator<Item = io::Result<()>>,
@@ -89,7 +131,7 @@ impl Committer {
             let Err(error) = result else { continue };
             let error = FileError::NameSync(error.into());
             if *for_itself {
-                self.copy.fail_entry(self.copy.destination.path(&dir.path_bytes()), &error);
+                self.parts.copy.fail_entry(self.parts.copy.destination.path(&dir.path_bytes()), &error);
             }
             lost.insert(dir.identity(), error);
         }
@@ -97,7 +139,7 @@ impl Committer {
     }
 
     /// Completes files whose names are durable now, except in directories whose sync failed.
-    pub(crate) fn conclude_named(
+    fn conclude_named(
         &self,
         named: Vec<PublishedFile>,
         lost: &HashMap<FileIdentity, FileError>,
@@ -108,7 +150,7 @@ impl Committer {
                 Some(error) => self.fail_entry(named.entry, &named.item, error, ends),
                 None => {
                     let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
-                    add(&self.copy.reporter.tally.files_durable, u64::from(is_sure));
+                    add(&self.parts.copy.reporter.tally.files_durable, u64::from(is_sure));
                     self.succeed(named, ends);
                 }
             }
@@ -116,11 +158,11 @@ impl Committer {
     }
 
     /// Names files with durable contents. Returns those whose names must become durable too.
-    pub(crate) fn name_all(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<PublishedFile> {
+    fn name_all(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<PublishedFile> {
         let mut named = Vec::new();
         for whole in self.read_back(files, ends) {
             match self.publish(&whole) {
-                FinalizeOutcome::Named if self.commit_queue.is_full() => named.push(whole.into()),
+                FinalizeOutcome::Named if self.parts.commit_queue.is_full() => named.push(whole.into()),
                 fate => self.conclude(whole, fate, ends),
             }
         }
@@ -130,22 +172,26 @@ impl Committer {
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
         let file = named.file().named();
         if let Some(change) = file.and_then(|file| file.change) {
-            self.copy.report_item(|| named.file().relative(), (EntryKind::File, Some(named.file().size())), change);
+            self.parts.copy.report_item(
+                || named.file().relative(),
+                (EntryKind::File, Some(named.file().size())),
+                change,
+            );
         }
-        self.digests.report_checksum(named.file(), &named.digest);
+        self.parts.digests.report_checksum(named.file(), &named.digest);
         let is_whole = named.file().range().is_none();
-        let digest = (self.copy.request.settings.blake3 && is_whole).then_some(named.digest);
+        let digest = (self.parts.copy.request.settings.blake3 && is_whole).then_some(named.digest);
         let size = if is_whole { named.size } else { named.file().received_bytes() };
         let duration = named.file().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
-        self.copy.reporter.file_done(|| named.file().relative(), size, duration, digest);
+        self.parts.copy.reporter.file_done(|| named.file().relative(), size, duration, digest);
         if named.size > 0 {
-            self.copy.full_disk.record_success();
+            self.parts.copy.full_disk.record_success();
         }
         if named.file().base().is_some() {
-            self.copy.reporter.delta.file(named.size);
+            self.parts.copy.reporter.delta.file(named.size);
         }
         if let Some(duration) = duration {
-            self.copy.reporter.slowest.record(duration, size, || named.file().relative());
+            self.parts.copy.reporter.slowest.record(duration, size, || named.file().relative());
         }
         let is_lacking = file.is_some_and(|file| file.lacks_metadata.load(Ordering::Relaxed));
         if is_lacking {
@@ -166,8 +212,8 @@ impl Committer {
     /// Fails a file.
     pub(crate) fn fail_entry(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError, ends: &mut EntryOutcomes) {
         if let ReceiverEntry::File(file) = item {
-            file.discard(&self.tree.temp_files);
-            self.copy.fail_file(file, error);
+            file.discard(&self.parts.tree.temp_files);
+            self.parts.copy.fail_file(file, error);
         }
         ends.settled.push((entry, false));
     }

@@ -55,7 +55,7 @@ enum ReadBackResult {
 impl Committer {
     /// Whether read-back is requested.
     pub(crate) fn reads_back(&self) -> bool {
-        self.copy.request.verify == Verify::Disk
+        self.parts.copy.request.verify == Verify::Disk
     }
 
     /// Returns the files that passed read-back, or all if none is requested. The others count as lost.
@@ -63,7 +63,7 @@ impl Committer {
         if !self.reads_back() {
             return files;
         }
-        let mut reader = self.copy.reader();
+        let mut reader = self.parts.copy.reader();
         let (mut waiting, mut under_way) = (files.into_iter(), VecDeque::new());
         let mut sound = Vec::new();
         loop {
@@ -91,7 +91,7 @@ impl Committer {
             return Ok(ReadBackFile { runs: Vec::new(), in_memory: false, is_uncached: false });
         };
         let opened = Arc::new(OpenedFile::to_read(whole.fd())?);
-        let frame = self.copy.request.settings.frame;
+        let frame = self.parts.copy.request.settings.frame;
         let frames = whole.end.as_ref().map_or_else(|| 0..frame.frames(whole.size), |end| end.tree.range());
         let runs = match named.sent_again.get() {
             Some(runs) => runs.clone(),
@@ -101,7 +101,8 @@ impl Committer {
         drop_pages(&**opened.fd(), 0, TO_THE_END);
         let is_uncached =
             cached_bytes(&**opened.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**opened.fd()));
-        let may_be_direct = !opened.in_memory() && !self.copy.policy.is_never_direct() && opened.direct().is_some();
+        let may_be_direct =
+            !opened.in_memory() && !self.parts.copy.policy.is_never_direct() && opened.direct().is_some();
         let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
         for run in &runs {
             let plan = IoPlan { drop: !opened.in_memory(), cached: opened.in_memory(), ..IoPlan::by(method) };
@@ -113,14 +114,14 @@ impl Committer {
 
     /// Compares read data with sent data.
     fn compare(&self, whole: &mut CompleteFile, begun: &ReadBackFile, reader: &mut FrameReader) -> ReadBackResult {
-        let (frame, size) = (self.copy.request.settings.frame, whole.size);
+        let (frame, size) = (self.parts.copy.request.settings.frame, whole.size);
         let mut sent = whole.end.as_ref().map_or_else(|| tree_of_one(whole), |end| end.tree.clone());
         let mut found = sent.clone();
         begun.runs.iter().for_each(|run| found.forget(run));
         let (mut bytes, mut trouble) = (0, None);
         for run in &begun.runs {
             for index in run.clone() {
-                if self.commit_queue.is_stopped() {
+                if self.parts.commit_queue.is_stopped() {
                     return ReadBackResult::Stopped;
                 }
                 match reader.next().unwrap_or_else(|| Err(Errno::NODATA.into())) {
@@ -148,7 +149,7 @@ impl Committer {
         let lacking = gaps(sent.seen(), sent.range());
         lacking.iter().for_each(|run| sent.forget(run));
         if let (Some(end), Some(named)) = (&mut whole.end, file(&whole.item).named()) {
-            add(&self.copy.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
+            add(&self.parts.copy.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
             end.tree = sent;
             let _ = named.sent_again.set(lacking);
         }
@@ -156,7 +157,7 @@ impl Committer {
     }
 
     fn count_read_back(&self, begun: &ReadBackFile, bytes: u64, direct_bytes: u64) {
-        let tally = &self.copy.reporter.tally;
+        let tally = &self.parts.copy.reporter.tally;
         let elsewhere: &AtomicU64 = match (begun.in_memory, begun.is_uncached) {
             (true, _) => &tally.read_back_memory,
             (false, true) => &tally.read_back_disk,

@@ -46,17 +46,17 @@ impl Committer {
     /// Requests lost files again; a second loss is a failure.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, error, .. }) = losses.first() else { return };
-        let path = escape(&whole.file().display_path(&self.copy.destination));
+        let path = escape(&whole.file().display_path(&self.parts.copy.destination));
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),
             1 => "it and 1 other file are".to_owned(),
             others => format!("it and {others} other files are"),
         };
         let text = format!("{path}: {}; {what} sent again", error.summary());
-        let lost = losses.iter_mut().map(|loss| loss.prepare_resend(&self.tree.temp_files)).collect();
-        let failed = self.session.apply(|machine| machine.lost(lost));
+        let lost = losses.iter_mut().map(|loss| loss.prepare_resend(&self.parts.tree.temp_files)).collect();
+        let failed = self.parts.session.apply(|machine| machine.lost(lost));
         if failed.len() < losses.len() {
-            self.copy.reporter.send(&WorkerMessage::Warning { text });
+            self.parts.copy.reporter.send(&WorkerMessage::Warning { text });
         }
         for FileLoss { whole, error, .. } in losses {
             if failed.contains(&whole.entry) {

@@ -15,7 +15,7 @@ use haul_proto::session::differing::Differing;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::wire::difference::Difference;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::SymlinkMode as LinkRule;
+use haul_proto::wire::request::SymlinkMode;
 use rustix::fs::{FileType, readlinkat};
 
 use crate::fs::attributes::read;
@@ -32,7 +32,7 @@ impl EntryComparer {
     /// Directory and name of a compared entry.
     pub(crate) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
         let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
-            (place, self.session.read(|machine| machine.parent(place)))
+            (place, self.parts.session.read(|machine| machine.parent(place)))
         else {
             return None;
         };
@@ -68,16 +68,16 @@ impl EntryComparer {
     }
 
     fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.tree.requested_operand(number, entry) else {
-            return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
+        let Some(operand) = self.parts.tree.requested_operand(number, entry) else {
+            return self.parts.copy.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        match (&self.copy.destination.kind, &operand.name) {
+        match (&self.parts.copy.destination.kind, &operand.name) {
             (DestinationKind::Into(dir), name) if !operand.below.is_empty() => {
                 self.compare_below(dir, &operand.below, name.as_ref(), entry)
             }
             (DestinationKind::Contents(dir), _) | (DestinationKind::Into(dir), None) if is_directory => {
-                self.compare_contents(dir, entry, self.copy.request.operands.len() == 1)
+                self.compare_contents(dir, entry, self.parts.copy.request.operands.len() == 1)
             }
             (DestinationKind::Into(dir), Some(name)) => {
                 let answer = self.compare_at(dir, name, entry);
@@ -87,7 +87,7 @@ impl EntryComparer {
                 answer
             }
             (DestinationKind::As(dir, name), _) => self.compare_at(dir, name, entry),
-            _ => self.copy.refuse_operand(OverwriteRefusal::IsDirectory),
+            _ => self.parts.copy.refuse_operand(OverwriteRefusal::IsDirectory),
         }
     }
 
@@ -108,7 +108,7 @@ impl EntryComparer {
                 self.concluded(&relative, entry, vec![Difference::Missing(EntryKind::from(&entry.kind))])
             }
             (Err(error), _) => {
-                self.copy.fail(self.copy.destination.path(&relative), describe(&error));
+                self.parts.copy.fail(self.parts.copy.destination.path(&relative), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -116,10 +116,10 @@ impl EntryComparer {
 
     /// By cp's rules, a directory is looked up inside an existing target. The user may have meant its contents.
     fn hint_at_contents(&self, name: &Name) {
-        let path = |relative: &[u8]| escape(&self.copy.destination.path(relative));
+        let path = |relative: &[u8]| escape(&self.parts.copy.destination.path(relative));
         let (name, inside, root) = (escape(name.as_bytes()), path(name.as_bytes()), path(b""));
         let text = format!("compared {inside}; end the source in {name}/. to compare its contents with {root}");
-        self.copy.reporter.send(&WorkerMessage::Warning { text });
+        self.parts.copy.reporter.send(&WorkerMessage::Warning { text });
     }
 
     fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
@@ -127,7 +127,7 @@ impl EntryComparer {
         match self.compare_entry(dir, name, entry, &relative) {
             Ok(answer) => answer,
             Err(error) => {
-                self.copy.fail(self.copy.destination.path(&relative), describe(&error));
+                self.parts.copy.fail(self.parts.copy.destination.path(&relative), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -154,7 +154,7 @@ impl EntryComparer {
                 let child = dir.child(name)?;
                 differences.extend(self.attributes_of_directory(&child, entry)?);
                 self.report_differences(relative, differences);
-                return Ok(self.directory_compared(child, !self.tree.merges()));
+                return Ok(self.directory_compared(child, !self.parts.tree.merges()));
             }
             (EntryContent::HardLink { to, size }, FileType::RegularFile) => match self.differs_as_name(*to, &there)? {
                 None => differences.clear(),
@@ -166,7 +166,8 @@ impl EntryComparer {
                 }
             },
             (EntryContent::File { size }, FileType::RegularFile) => {
-                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.copy.request.metadata.preserve);
+                let found =
+                    || read(dir.open_file(name, FollowLinks::Itself)?.0, self.parts.copy.request.metadata.preserve);
                 differences.extend(self.attribute_differences(entry, found)?);
                 differences.extend(self.differs_as_file(dir, name, entry, &there));
                 if *size != there.size {
@@ -209,25 +210,25 @@ impl EntryComparer {
                 self.directory_compared(dir.clone(), is_alone)
             }
             Err(error) => {
-                self.copy.fail(self.copy.destination.path(b""), describe(&error));
+                self.parts.copy.fail(self.parts.copy.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
     }
 
     fn attributes_of_directory(&self, dir: &Dir, entry: &Entry) -> io::Result<Option<Difference>> {
-        self.attribute_differences(entry, || read(&*dir.fd()?, self.copy.request.metadata.preserve))
+        self.attribute_differences(entry, || read(&*dir.fd()?, self.parts.copy.request.metadata.preserve))
     }
 
     fn directory_compared(&self, dir: Dir, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
-        let names = is_alone.then(|| SourceNames::new(&self.removals.name_budget));
+        let names = is_alone.then(|| SourceNames::new(&self.parts.removals.name_budget));
         EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
     }
 
     /// With `-p`, mode and owner are compared too. Links have no modes.
     fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
         let mut differences = Vec::new();
-        if !self.copy.request.metadata.owner_and_mode {
+        if !self.parts.copy.request.metadata.owner_and_mode {
             return differences;
         }
         if meta.mode != there.meta.mode && there.kind != FileType::Symlink {
@@ -243,13 +244,13 @@ impl EntryComparer {
     /// Reports an entry whose comparison needs no file read.
     fn concluded(&self, relative: &[u8], entry: &Entry, differences: Vec<Difference>) -> EntryAnswer<ReceiverEntry> {
         match entry.kind {
-            EntryContent::Symlink { .. } => add(&self.copy.reporter.tally.symlinks, 1),
+            EntryContent::Symlink { .. } => add(&self.parts.copy.reporter.tally.symlinks, 1),
             EntryContent::File { size } => {
                 let empty = || *blake3::hash(b"").as_bytes();
                 let digest = (size == 0 && differences.is_empty()).then(empty);
-                self.copy.reporter.file_compared(|| relative.to_vec(), size, digest);
+                self.parts.copy.reporter.file_compared(|| relative.to_vec(), size, digest);
                 // The file need not be read.
-                add(&self.copy.reporter.tally.bytes_skipped, size);
+                add(&self.parts.copy.reporter.tally.bytes_skipped, size);
             }
             EntryContent::Directory | EntryContent::Stream | EntryContent::HardLink { .. } | EntryContent::Node(_) => {}
         }
@@ -260,7 +261,7 @@ impl EntryComparer {
     pub(crate) fn report_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
         let differs = !differences.is_empty();
         if differs {
-            self.copy.reporter.differs(self.copy.destination.path(relative), differences);
+            self.parts.copy.reporter.differs(self.parts.copy.destination.path(relative), differences);
         }
         differs
     }
@@ -275,16 +276,18 @@ impl EntryComparer {
     ) -> bool {
         match compared {
             Compared::File(file) => {
-                self.copy.reporter.file_compared(|| file.relative(), file.size, digest);
+                self.parts.copy.reporter.file_compared(|| file.relative(), file.size, digest);
                 self.report_differences(&file.relative(), file.differences.clone());
                 true
             }
             Compared::Directory(directory) => {
                 let reported = if complete { self.report_extraneous(directory, is_left_out) } else { Ok(()) };
                 directory.dir.keep_parent_open();
-                add(&self.copy.reporter.tally.directories, 1);
+                add(&self.parts.copy.reporter.tally.directories, 1);
                 reported
-                    .map_err(|error| self.copy.fail(self.copy.destination.path(&directory.dir.path_bytes()), error))
+                    .map_err(|error| {
+                        self.parts.copy.fail(self.parts.copy.destination.path(&directory.dir.path_bytes()), error)
+                    })
                     .is_ok()
             }
         }
@@ -298,7 +301,7 @@ impl EntryComparer {
         is_filtered: &dyn Fn(&Name, bool) -> bool,
     ) -> Result<(), FileError> {
         let Some(names) = names else { return Ok(()) };
-        let leaves_links = self.copy.request.compare == Some(LinkRule::Ignore);
+        let leaves_links = self.parts.copy.request.compare == Some(SymlinkMode::Ignore);
         let is_known = names.each_extraneous(dir, |name, kind| {
             let is_left_out = match entry_kind(kind) {
                 EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),
@@ -314,7 +317,7 @@ impl EntryComparer {
     }
 
     fn keeps_node(&self, kind: FileType) -> bool {
-        let preserve = self.copy.request.metadata.preserve;
+        let preserve = self.parts.copy.request.metadata.preserve;
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
             preserve.devices
         } else {

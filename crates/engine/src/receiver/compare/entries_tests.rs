@@ -9,7 +9,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
 use haul_proto::session::step::TargetStep;
-use haul_proto::session::target::TargetSession as Machine;
+use haul_proto::session::target::TargetSession;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::{SymlinkMode, TargetOperand, TargetRequest};
 
@@ -54,7 +54,7 @@ fn the_kernel_lets_a_comparing_target_only_read() {
 
 #[test]
 fn bytes_count_full_frames_and_a_shorter_last_one() {
-    let mut machine = Machine::new(FrameLen::DEFAULT);
+    let mut machine = TargetSession::new(FrameLen::DEFAULT);
     let frame = u64::from(FrameLen::DEFAULT.get());
     let size = 3 * frame + 10;
     let kind = EntryContent::File { size };

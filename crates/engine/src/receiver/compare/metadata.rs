@@ -61,13 +61,13 @@ impl EntryComparer {
     /// The difference of a hard link to the file offered as `to`; `None` if there is none, as the first name covers the
     /// rest.
     pub(crate) fn differs_as_name(&self, to: EntryId, there: &FileStat) -> io::Result<Option<Difference>> {
-        let Some(first) = self.links.first_name(to) else { return Ok(None) };
+        let Some(first) = self.parts.links.first_name(to) else { return Ok(None) };
         match FileStat::at_name(&*first.dir.fd()?, &first.name, FollowLinks::Itself) {
             Ok(first) if first.identity == there.identity => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let of = self.copy.destination.path(&first.dir.path_of(first.name.as_bytes()));
+        let of = self.parts.copy.destination.path(&first.dir.path_of(first.name.as_bytes()));
         Ok(Some(Difference::Name { at_source: true, of }))
     }
 
@@ -79,15 +79,15 @@ impl EntryComparer {
         entry: &Entry,
         there: &FileStat,
     ) -> Option<Difference> {
-        if !self.copy.request.metadata.preserve.hard_links
+        if !self.parts.copy.request.metadata.preserve.hard_links
             || there.names < 2
             || matches!(entry.place, EntryLocation::Operand(_))
         {
             return None;
         }
         let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));
-        let first = met.unwrap_or_else(|TooMany| self.links.warn_of_too_many_names())?;
-        Some(Difference::Name { at_source: false, of: self.copy.destination.path(&first) })
+        let first = met.unwrap_or_else(|TooMany| self.parts.links.warn_of_too_many_names())?;
+        Some(Difference::Name { at_source: false, of: self.parts.copy.destination.path(&first) })
     }
 
     /// Differences in extended attributes, which `found` reads at the target.
@@ -96,7 +96,9 @@ impl EntryComparer {
         entry: &Entry,
         found: impl FnOnce() -> io::Result<Vec<ExtendedAttribute>>,
     ) -> io::Result<Option<Difference>> {
-        let Some(wanted) = attributes(entry).filter(|_| self.metadata.keeps_attributes()) else { return Ok(None) };
+        let Some(wanted) = attributes(entry).filter(|_| self.parts.metadata.keeps_attributes()) else {
+            return Ok(None);
+        };
         Ok(differing(wanted, &found()?))
     }
 }

@@ -65,13 +65,13 @@ impl EntryComparer {
             }
             Ok(VerifiedFrames { entry, first, values: values? })
         });
-        add(&self.copy.reporter.tally.bytes_direct, reader.frames.take_direct_bytes());
+        add(&self.parts.copy.reporter.tally.bytes_direct, reader.frames.take_direct_bytes());
         Some(HashedChunk { entry, item: chunk.handle, frames })
     }
 
     /// Takes a chunk and queues it in the reader.
     fn start_chunk(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
-        let threads = u64::from(self.copy.request.settings.streams);
+        let threads = u64::from(self.parts.copy.request.settings.streams);
         let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
             let file = files.front_mut()?;
             let part = file.split(threads, CHUNK_FRAMES_MAX);
@@ -84,15 +84,15 @@ impl EntryComparer {
             let chunk = self.chunks.pop(waits, part)?;
             let Some(file) = compared_file(&chunk.handle) else { continue };
             // It may have been abandoned meanwhile, at either end.
-            if !self.session.read(|machine| machine.is_known(chunk.entry)) {
+            if !self.parts.session.read(|machine| machine.is_known(chunk.entry)) {
                 continue;
             }
             let opened = open(file);
             if let Ok(opened) = &opened {
-                let frame_bytes = u64::from(self.copy.request.settings.frame.get());
+                let frame_bytes = u64::from(self.parts.copy.request.settings.frame.get());
                 let start = chunk.frames.start.saturating_mul(frame_bytes);
                 let end = chunk.frames.end.saturating_mul(frame_bytes).min(file.size);
-                let plan = self.copy.policy.reading(opened, file.size, start, end.saturating_sub(start));
+                let plan = self.parts.copy.policy.reading(opened, file.size, start, end.saturating_sub(start));
                 reader.add(Arc::clone(opened), plan, start, end);
             }
             return Some(ReReadChunk { chunk, file: opened });
@@ -107,7 +107,7 @@ impl EntryComparer {
         ComparisonReader { frames, ahead }: &mut ComparisonReader,
     ) -> Result<Vec<Digest>, FileError> {
         let Some(file) = compared_file(&chunk.handle) else { return Ok(Vec::new()) };
-        let frame = self.copy.request.settings.frame;
+        let frame = self.parts.copy.request.settings.frame;
         let mut values = Vec::new();
         for index in chunk.frames.clone() {
             if ahead.is_none() && frames.wants_another() {

@@ -40,8 +40,8 @@ impl EntryDecider {
     ) -> (EntryAnswer<ReceiverEntry>, Option<OtherLinkName>) {
         self.dry_new.store(false, Ordering::Relaxed);
         let answer = match &entry.kind {
-            _ if self.removals.removes_only() => self.tree.answer_only_removal(entry),
-            EntryContent::HardLink { .. } if !self.copy.compares() => return self.answer_link(id, entry),
+            _ if self.parts.removals.removes_only() => self.parts.tree.answer_only_removal(&self.parts.session, entry),
+            EntryContent::HardLink { .. } if !self.parts.copy.compares() => return self.answer_link(id, entry),
             EntryContent::HardLink { .. } => self.answer(entry),
             _ => {
                 self.expect_links(id, entry);
@@ -69,8 +69,8 @@ impl EntryDecider {
     }
 
     fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.session.read(|machine| machine.parent(&entry.place));
-        if self.copy.compares() {
+        let parent = self.parts.session.read(|machine| machine.parent(&entry.place));
+        if self.parts.copy.compares() {
             return self.comparer.answer_compared(parent, entry);
         }
         match (parent, &entry.place) {
@@ -78,7 +78,7 @@ impl EntryDecider {
             (ParentDirectory::Operand(number), _) => self.answer_operand(number, entry),
             (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
                 ReceiverEntry::Directory { dir, fresh, names, .. } => {
-                    if let DestinationKind::Special(path) = &self.copy.destination.kind {
+                    if let DestinationKind::Special(path) = &self.parts.copy.destination.kind {
                         return self.answer_discarded(path, dir, name, entry);
                     }
                     let (fresh, alone) = (*fresh, names.is_some());
@@ -94,43 +94,45 @@ impl EntryDecider {
     }
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.tree.requested_operand(number, entry) else {
-            return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
+        let Some(operand) = self.parts.tree.requested_operand(number, entry) else {
+            return self.parts.copy.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        let alone = self.removals.is_source_directory(operand.name.as_ref());
+        let alone = self.parts.removals.is_source_directory(operand.name.as_ref());
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
             let fresh = dir.is_absent();
-            let names = self.removals.names_for_argument(&dir, alone && !fresh);
+            let names = self.parts.removals.names_for_argument(&dir, alone && !fresh);
             EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta: entry.meta, attributes }))
         };
         let absent = DestinationKind::Into(Dir::absent_root());
-        let landing = if matches!(self.copy.destination.kind, DestinationKind::Nothing) {
+        let landing = if matches!(self.parts.copy.destination.kind, DestinationKind::Nothing) {
             &absent
         } else {
-            &self.copy.destination.kind
+            &self.parts.copy.destination.kind
         };
-        let existing = |dir: Dir| match self.metadata.take_directory(&dir, &entry.meta) {
+        let existing = |dir: Dir| match self.parts.metadata.take_directory(&dir, &entry.meta) {
             Ok(()) => directory(dir),
             Err(error) => {
-                self.copy.fail_entry(self.copy.destination.path(b""), describe(&error));
+                self.parts.copy.fail_entry(self.parts.copy.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         };
         let answer = match landing {
             DestinationKind::Contents(dir) if is_directory => existing(dir.clone()),
             DestinationKind::Into(dir) => {
-                match (self.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                match (self.parts.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
                     (Ok(DirectoryBelow { dir, fresh }), Some(name)) => self.answer_at(
                         EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
                         entry,
                     ),
                     (Ok(parent), None) if is_directory => existing(parent.dir),
-                    (Ok(_), None) => self.copy.refuse_operand(OverwriteRefusal::IsDirectory),
+                    (Ok(_), None) => self.parts.copy.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
-                        self.copy.fail_entry(self.copy.destination.path(&path.join(&b'/')), describe(&error));
+                        self.parts
+                            .copy
+                            .fail_entry(self.parts.copy.destination.path(&path.join(&b'/')), describe(&error));
                         EntryAnswer::Refused
                     }
                 }
@@ -144,24 +146,24 @@ impl EntryDecider {
                 None => Dir::absent_root(),
             }),
             DestinationKind::Special(path) => match &operand.name {
-                Some(name) if self.copy.request.operands.len() > 1 => {
+                Some(name) if self.parts.copy.request.operands.len() > 1 => {
                     self.answer_discarded(path, &Dir::absent_root(), name, entry)
                 }
                 _ => self.answer_special(path, entry),
             },
             DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             DestinationKind::Contents(_) | DestinationKind::Nothing => {
-                self.copy.refuse_operand(OverwriteRefusal::IsDirectory)
+                self.parts.copy.refuse_operand(OverwriteRefusal::IsDirectory)
             }
         };
-        self.tree.lock_answer(answer, operand.name.as_ref())
+        self.parts.tree.lock_answer(answer, operand.name.as_ref())
     }
 
     /// A file that changed while being read is offered again: received data of the old version is discarded.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(file) = item else { return EntryAnswer::Refused };
-        file.void(&self.copy.reporter.tally.bytes_written);
-        file.discard(&self.tree.temp_files);
+        file.void(&self.parts.copy.reporter.tally.bytes_written);
+        file.discard(&self.parts.tree.temp_files);
         match file.named() {
             Some(named) => {
                 let (dir, name) = (named.path.dir.clone(), named.path.name.clone());
@@ -169,7 +171,9 @@ impl EntryDecider {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.copy.fail_entry(file.display_path(&self.copy.destination), FileError::ChangedWhileRead);
+                self.parts
+                    .copy
+                    .fail_entry(file.display_path(&self.parts.copy.destination), FileError::ChangedWhileRead);
                 EntryAnswer::Refused
             }
         }
@@ -178,13 +182,13 @@ impl EntryDecider {
     /// A device, FIFO or socket: opened for the first frame, written in place, never renamed over.
     fn answer_special(&self, path: &Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else {
-            return self.copy.refuse_operand(OverwriteRefusal::IsSpecial);
+            return self.parts.copy.refuse_operand(OverwriteRefusal::IsSpecial);
         };
         // Some cannot be reread, so a digest requires writing in order.
-        match ReceivingFile::special(path, size, self.digests.wants_digests()) {
+        match ReceivingFile::special(path, size, self.parts.digests.wants_digests()) {
             Ok(file) => needed(file),
             Err(error) => {
-                self.copy.fail_entry(self.copy.destination.path(b""), describe(&error));
+                self.parts.copy.fail_entry(self.parts.copy.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
             }
         }
@@ -198,34 +202,34 @@ impl EntryDecider {
             return EntryAnswer::Needed(Arc::new(item));
         }
         let Some(size) = size_of(&entry.kind) else { return EntryAnswer::Settled };
-        let in_order = self.digests.wants_digests();
+        let in_order = self.parts.digests.wants_digests();
         needed(ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order))
     }
 
     /// An open descriptor that accepts bytes in order.
     fn answer_pipe(&self, sink: &Arc<InOrderSink>, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else {
-            return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
+            return self.parts.copy.refuse_operand(OverwriteRefusal::NotAsked);
         };
         // Without a size, bytes are counted when they arrive.
         if size != UNKNOWN_SIZE
-            && let Err(error) = self.tree.quota.reserve(size)
+            && let Err(error) = self.parts.tree.quota.reserve(size)
         {
-            self.copy.fail_entry(self.copy.destination.path(b""), error);
+            self.parts.copy.fail_entry(self.parts.copy.destination.path(b""), error);
             return EntryAnswer::Refused;
         }
         needed(ReceivingFile::pipe(Arc::clone(sink), size))
     }
 
     fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        self.try_answer(&position, entry).unwrap_or_else(|error| self.copy.refuse(&position, error))
+        self.try_answer(&position, entry).unwrap_or_else(|error| self.parts.copy.refuse(&position, error))
     }
 
     pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> EntryResult {
         let there = if position.fresh {
             ExistingStat::NOTHING
         } else {
-            self.tree.existing_stat(&position.dir, &position.name, entry)?
+            self.parts.tree.existing_stat(&position.dir, &position.name, entry)?
         };
         self.check_permitted(position, entry, &there)?;
         let mut decided = match self.decide(position, entry, &there)? {
@@ -233,14 +237,14 @@ impl EntryDecider {
             NextStep::Answer(answer) => return Ok(answer),
         };
         let decision = self.clear(position, entry, &mut decided)?;
-        if self.copy.is_dry() && entry.kind != EntryContent::Directory {
+        if self.parts.copy.is_dry() && entry.kind != EntryContent::Directory {
             return self.answer_dry(position, entry, &decided);
         }
         match &entry.kind {
             EntryContent::Directory => {
-                let answer = self.tree.directory(position, entry, decision)?;
+                let answer = self.parts.tree.directory(position, entry, decision)?;
                 if matches!(answer, EntryAnswer::Needed(_)) {
-                    self.copy.report_decision(position, entry, &decided);
+                    self.parts.copy.report_decision(position, entry, &decided);
                 }
                 Ok(answer)
             }
@@ -250,7 +254,7 @@ impl EntryDecider {
             EntryContent::Node(node) => {
                 let answer = self.node(position, *node, &entry.meta, &decided, &there)?;
                 if matches!(answer, EntryAnswer::Settled) {
-                    self.copy.report_decision(position, entry, &decided);
+                    self.parts.copy.report_decision(position, entry, &decided);
                 }
                 Ok(answer)
             }
@@ -263,12 +267,14 @@ impl EntryDecider {
         if position.name.is_reserved() {
             return Err(FileError::Refused(OverwriteRefusal::Reserved));
         }
-        if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&position.dir, &position.name) {
+        if there.existing != ExistingEntry::Absent
+            && self.parts.tree.is_spelled_otherwise(&position.dir, &position.name)
+        {
             return Err(FileError::OtherSpelling);
         }
         match &entry.kind {
             EntryContent::Symlink { points_to }
-                if self.copy.links_inside && self.leads_out(&position.dir, points_to)? =>
+                if self.parts.copy.links_inside && self.leads_out(&position.dir, points_to)? =>
             {
                 Err(FileError::LeadsOut)
             }
@@ -285,29 +291,30 @@ impl EntryDecider {
         there: &ExistingStat,
     ) -> Result<NextStep, FileError> {
         let (dir, name) = (&position.dir, &position.name);
-        let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.copy.overwrite_rules()) {
-            OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
-            OverwriteDecision::Compare => OverwriteDecision::Replace,
-            OverwriteDecision::Keep | OverwriteDecision::Omit
-                if self.deltas.is_half_changed(position, entry, there)? =>
-            {
-                OverwriteDecision::Replace
-            }
-            decision => decision,
-        };
+        let decision =
+            match decide(&entry.kind, entry.meta.modified, &there.existing, self.parts.copy.overwrite_rules()) {
+                OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
+                OverwriteDecision::Compare => OverwriteDecision::Replace,
+                OverwriteDecision::Keep | OverwriteDecision::Omit
+                    if self.parts.deltas.is_half_changed(position, entry, there)? =>
+                {
+                    OverwriteDecision::Replace
+                }
+                decision => decision,
+            };
         let (decision, reasons) = self.decide_about_existing(position, entry, there, decision);
         let makes =
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
-        if makes && !self.copy.is_dry() {
+        if makes && !self.parts.copy.is_dry() {
             let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
-            self.tree.quota.take_names(1)?;
-            self.tree.quota.reserve(link_bytes as u64)?;
+            self.parts.tree.quota.take_names(1)?;
+            self.parts.tree.quota.reserve(link_bytes as u64)?;
         }
         match decision {
             OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree
                 if position.inside =>
             {
-                self.metadata.widen(dir)?
+                self.parts.metadata.widen(dir)?
             }
             _ => {}
         }
@@ -317,7 +324,7 @@ impl EntryDecider {
             // Entries in it, and hard links to it, are absent too.
             OverwriteDecision::Pass => return Ok(NextStep::Answer(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
-                self.copy.report_linked(|| self.copy.relative(position), size_of(&entry.kind).unwrap_or(0));
+                self.parts.copy.report_linked(|| self.parts.copy.relative(position), size_of(&entry.kind).unwrap_or(0));
                 return Ok(NextStep::Answer(EntryAnswer::Settled));
             }
             _ => {}
@@ -340,39 +347,40 @@ impl EntryDecider {
         decision: OverwriteDecision,
     ) -> (OverwriteDecision, ChangeReasons) {
         if decision != OverwriteDecision::Keep {
-            there.stat.iter().for_each(|stat| self.links.count_replaced_name(stat, decision));
+            there.stat.iter().for_each(|stat| self.parts.links.count_replaced_name(stat, decision));
             return (decision, there.reasons(entry));
         }
         let Some(mut stat) = there.stat else { return (decision, ChangeReasons::default()) };
-        let follows = self.copy.request.write.overwrite == OverwritePolicy::Follow;
-        match self.links.other_name_of(entry, &stat) {
+        let follows = self.parts.copy.request.write.overwrite == OverwritePolicy::Follow;
+        match self.parts.links.other_name_of(entry, &stat) {
             GuardedName::Stays(_) if follows => {
-                self.links.count_replaced_name(&stat, OverwriteDecision::Replace);
+                self.parts.links.count_replaced_name(&stat, OverwriteDecision::Replace);
                 return (OverwriteDecision::Replace, ChangeReasons::LINK);
             }
-            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.copy.is_dry() => stat.meta = meta,
+            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.parts.copy.is_dry() => stat.meta = meta,
             _ => {}
         }
-        let may_have_rights = self.copy.request.metadata.owner_and_mode || has_capability(entry);
+        let may_have_rights = self.parts.copy.request.metadata.owner_and_mode || has_capability(entry);
         let is_file = matches!(entry.kind, EntryContent::File { .. });
-        let is_judged =
-            is_file && may_have_rights && (follows || self.copy.request.write.overwrite == OverwritePolicy::Replace);
-        if !follows && !is_judged && !self.copy.request.sync.tells_items {
+        let is_judged = is_file
+            && may_have_rights
+            && (follows || self.parts.copy.request.write.overwrite == OverwritePolicy::Replace);
+        if !follows && !is_judged && !self.parts.copy.request.sync.tells_items {
             return (decision, ChangeReasons::default());
         }
         let (dir, name) = (&position.dir, &position.name);
-        let reasons = self.tree.metadata_reasons(dir, name, entry, &stat);
+        let reasons = self.parts.tree.metadata_reasons(dir, name, entry, &stat);
         // Metadata set on a hard-linked symbolic link would apply to all its names.
         let is_shared_link =
-            || follows && matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&stat) > 1;
+            || follows && matches!(entry.kind, EntryContent::Symlink { .. }) && self.parts.links.names_left(&stat) > 1;
         let is_to_be_anew = || {
-            let meta = self.metadata.settable(dir, name, &entry.meta, &stat);
-            self.metadata.may_adjust(entry, &meta, &stat, reasons.has(ChangeReasons::ATTRIBUTES)).is_err()
+            let meta = self.parts.metadata.settable(dir, name, &entry.meta, &stat);
+            self.parts.metadata.may_adjust(entry, &meta, &stat, reasons.has(ChangeReasons::ATTRIBUTES)).is_err()
         };
         let is_replaced = !reasons.is_empty() && (is_shared_link() || is_judged && is_to_be_anew());
         if is_replaced {
-            self.links.count_replaced_name(&stat, OverwriteDecision::Replace);
-            self.links.forget_other_names_of(&stat);
+            self.parts.links.count_replaced_name(&stat, OverwriteDecision::Replace);
+            self.parts.links.forget_other_names_of(&stat);
         }
         (if is_replaced { OverwriteDecision::Replace } else { decision }, reasons)
     }
@@ -388,17 +396,17 @@ impl EntryDecider {
         match (decided.decision, &entry.kind) {
             (decision @ OverwriteDecision::ReplaceTree, _) => {
                 decided.removal = match &position.removal {
-                    Some(removal) => self.removals.may_still_clear(dir, name, TreeReplacement::clone(removal))?,
-                    None => self.removals.may_clear(dir, name, &entry.place)?,
+                    Some(removal) => self.parts.removals.may_still_clear(dir, name, TreeReplacement::clone(removal))?,
+                    None => self.parts.removals.may_clear(dir, name, &entry.place)?,
                 };
                 Ok(decision)
             }
             (OverwriteDecision::Replace, EntryContent::Directory) => {
-                let removal = self.removals.may_clear(dir, name, &entry.place)?;
-                if !self.copy.is_dry() && self.removals.exchange_for_directory(position, &entry.meta)? {
+                let removal = self.parts.removals.may_clear(dir, name, &entry.place)?;
+                if !self.parts.copy.is_dry() && self.parts.removals.exchange_for_directory(position, &entry.meta)? {
                     return Ok(OverwriteDecision::Replace);
                 }
-                self.removals.clear_for_replacement(dir, name, &removal)?;
+                self.parts.removals.clear_for_replacement(dir, name, &removal)?;
                 Ok(OverwriteDecision::Create)
             }
             (decision, _) => Ok(decision),
@@ -427,7 +435,7 @@ impl EntryDecider {
         match entry.kind {
             EntryContent::File { size } => self.file_stays(position, size)?,
             EntryContent::HardLink { .. } => {}
-            _ => add(&self.copy.reporter.tally.symlinks, 1),
+            _ => add(&self.parts.copy.reporter.tally.symlinks, 1),
         }
         Ok(EntryAnswer::Settled)
     }
@@ -435,13 +443,14 @@ impl EntryDecider {
     pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> Result<(), FileError> {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self
+            .parts
             .digests
             .checksum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
         {
-            None if self.copy.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
+            None if self.parts.copy.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
             digest => digest,
         };
-        self.copy.reporter.file_existed(path, size, digest);
+        self.parts.copy.reporter.file_existed(path, size, digest);
         Ok(())
     }
 }

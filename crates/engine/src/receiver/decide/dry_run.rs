@@ -15,19 +15,19 @@ impl EntryDecider {
     /// Answers an entry other than a directory after its decision. Until then, a real run takes the same path.
     pub(crate) fn answer_dry(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) -> EntryResult {
         if decided.decision == OverwriteDecision::ReplaceTree {
-            self.removals.clear_for_replacement(&position.dir, &position.name, &decided.removal)?;
+            self.parts.removals.clear_for_replacement(&position.dir, &position.name, &decided.removal)?;
         }
-        self.copy.report_decision(position, entry, decided);
+        self.parts.copy.report_decision(position, entry, decided);
         let stays = decided.decision == OverwriteDecision::Keep;
         // A file that is updated in place keeps its other names.
         let stays_itself = stays
             || matches!(entry.kind, EntryContent::File { .. }) && {
                 let path = target_path_at(position, decided);
-                self.deltas.base_in_place(&path, entry, |there| self.known_names(there))?.is_some()
+                self.parts.deltas.base_in_place(&path, entry, |there| self.known_names(there))?.is_some()
             };
         self.dry_new.store(!stays_itself, Ordering::Relaxed);
         if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
-            self.copy.reporter.file_existed(|| self.copy.relative(position), *size, None);
+            self.parts.copy.reporter.file_existed(|| self.parts.copy.relative(position), *size, None);
         }
         Ok(EntryAnswer::Settled)
     }

@@ -61,8 +61,8 @@ impl Site {
         let entry = Entry { place, kind, meta, version: None, more: more.map(Box::new) };
         let offer = SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] };
         self.next += 1;
-        self.target.handle_peer(&offer.encode(self.target.copy.request.settings.number)).unwrap();
-        let messages = self.target.session.take_messages().into_iter();
+        self.target.handle_peer(&offer.encode(self.target.parts.copy.request.settings.number)).unwrap();
+        let messages = self.target.parts.session.take_messages().into_iter();
         let mut needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
@@ -269,7 +269,7 @@ fn hard_links_of_a_refused_file_fail_in_a_dry_run_too() {
         assert_eq!(site.offer(place("a"), file(3), more), TransferNeed::Refused);
         site.offer(place("b"), EntryContent::HardLink { to: EntryId(1), size: 3 }, None);
         assert!(!site.items(temp.path()).iter().any(|(path, _)| path == "/b" || path == "/a"), "dry: {is_dry}");
-        assert_eq!(site.target.copy.reporter.tally.counters().failed, 2, "dry: {is_dry}");
+        assert_eq!(site.target.parts.copy.reporter.tally.counters().failed, 2, "dry: {is_dry}");
     }
 }
 

@@ -27,17 +27,17 @@ use crate::receiver::place::temp_names::make_temporary;
 impl EntryDecider {
     /// Counts an Offer's files with hard links, and their further names. Must precede the answers.
     pub(crate) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
-        if !self.copy.request.metadata.preserve.hard_links {
+        if !self.parts.copy.request.metadata.preserve.hard_links {
             return Ok(());
         }
-        self.session.read(|machine| lock(&self.links.hard_links.0).count(first, entries, machine))
+        self.parts.session.read(|machine| lock(&self.parts.links.hard_links.0).count(first, entries, machine))
     }
 
     /// Remembers the location of a file with names still to be offered. Must precede its answer.
     pub(crate) fn expect_links(&self, entry: EntryId, offered: &Entry) {
-        lock(&self.links.hard_links.0).current = Some(entry);
+        lock(&self.parts.links.hard_links.0).current = Some(entry);
         if let EntryLocation::Again(old) = offered.place {
-            let mut table = lock(&self.links.hard_links.0);
+            let mut table = lock(&self.parts.links.hard_links.0);
             let first = table.again.remove(&old).unwrap_or(old);
             if table.files.get(first).is_some() {
                 table.again.insert(entry, first);
@@ -47,24 +47,24 @@ impl EntryDecider {
         if offered.further_names().is_none() {
             return;
         }
-        let dir = match self.copy.compares() {
+        let dir = match self.parts.copy.compares() {
             true => self.comparer.compared_place(&offered.place).map(|(dir, _)| dir),
             false => self.place_of_child(&offered.place).map(|(dir, ..)| dir),
         };
-        let mut table = lock(&self.links.hard_links.0);
+        let mut table = lock(&self.parts.links.hard_links.0);
         if let Some(dir) = dir {
             table.keep_parent(entry, dir);
         }
-        if self.copy.compares() {
+        if self.parts.copy.compares() {
             // In a dry run, nothing is created, so nothing waits.
             table.settled(entry, LinkOutcome::There);
         }
     }
 
-    /// How many names of an existing file are known to be names of the file that is being answered: its own, and further
-    /// ones that the current Offer has in known directories.
+    /// How many names of an existing file are known to be names of the file that is being answered: its own, and
+    /// further ones that the current Offer has in known directories.
     pub(super) fn known_names(&self, there: &FileStat) -> u64 {
-        let places = lock(&self.links.hard_links.0).further_places();
+        let places = lock(&self.parts.links.hard_links.0).further_places();
         let is_name = |place: &EntryLocation| {
             let (dir, name, _) = self.place_of_child(place)?;
             let stat = FileStat::at_name(&*dir.fd().ok()?, &name, FollowLinks::Itself).ok()?;
@@ -76,7 +76,7 @@ impl EntryDecider {
     /// Directory and name of a child, and whether the directory is new.
     fn place_of_child(&self, place: &EntryLocation) -> Option<(Dir, Name, bool)> {
         let EntryLocation::Child { name, .. } = place else { return None };
-        match self.session.read(|machine| machine.parent(place)) {
+        match self.parts.session.read(|machine| machine.parent(place)) {
             ParentDirectory::Open(parent) => match &*parent {
                 ReceiverEntry::Directory { dir, fresh, .. } => Some((dir.clone(), name.clone(), *fresh)),
                 _ => None,
@@ -89,7 +89,7 @@ impl EntryDecider {
     pub(crate) fn record_existing_first_name(&self, entry: EntryId, offered: &Entry) {
         if let Some((dir, name, _)) = self.place_of_child(&offered.place) {
             let stat = || FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself);
-            self.links.record_first_file(entry, || Ok(stat()?.identity));
+            self.parts.links.record_first_file(entry, || Ok(stat()?.identity));
         }
     }
 
@@ -115,22 +115,23 @@ impl EntryDecider {
     /// no directory is removed.
     fn plan_replacement(&self, other: &OtherLinkName) -> Option<Result<TreeReplacement, FileError>> {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return None };
-        let is_limited = self.copy.request.sync.delete_max.is_some();
-        if other.fresh || !is_limited || !lock(&self.links.hard_links.0).is_linkable(to) {
+        let is_limited = self.parts.copy.request.sync.delete_max.is_some();
+        if other.fresh || !is_limited || !lock(&self.parts.links.hard_links.0).is_linkable(to) {
             return None;
         }
         // A failed stat is reported when the link is created.
-        let there = self.tree.existing_stat(&other.dir, &other.name, &other.offered).ok()?.existing;
+        let there = self.parts.tree.existing_stat(&other.dir, &other.name, &other.offered).ok()?.existing;
         let (kind, modified) = (&other.offered.kind, other.offered.meta.modified);
-        let is_replaced = decide(kind, modified, &there, self.copy.overwrite_rules()) == OverwriteDecision::ReplaceTree;
+        let is_replaced =
+            decide(kind, modified, &there, self.parts.copy.overwrite_rules()) == OverwriteDecision::ReplaceTree;
         is_replaced.then(|| {
-            self.metadata.widen(&other.dir)?;
+            self.parts.metadata.widen(&other.dir)?;
             self.replacement(other)
         })
     }
 
     fn replacement(&self, other: &OtherLinkName) -> Result<TreeReplacement, FileError> {
-        let may = || self.removals.may_clear(&other.dir, &other.name, &other.offered.place);
+        let may = || self.parts.removals.may_clear(&other.dir, &other.name, &other.offered.place);
         other.removal.clone().unwrap_or_else(may)
     }
 
@@ -143,13 +144,13 @@ impl EntryDecider {
         if fresh {
             is_another(ExistingStat::NOTHING)
         } else {
-            self.tree.existing_stat(&dir, &name, entry).is_ok_and(is_another)
+            self.parts.tree.existing_stat(&dir, &name, entry).is_ok_and(is_another)
         }
     }
 
     /// Whether the existing entry of a name stays, whatever its type.
     pub(crate) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
-        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.copy.overwrite_rules());
+        let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.parts.copy.overwrite_rules());
         matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
@@ -158,7 +159,7 @@ impl EntryDecider {
         let there = if other.fresh {
             Ok(ExistingStat::NOTHING)
         } else {
-            self.tree.existing_stat(&other.dir, &other.name, &other.offered)
+            self.parts.tree.existing_stat(&other.dir, &other.name, &other.offered)
         };
         if self.stays(&other.offered, &there?) { Ok(false) } else { Err(FileError::LinkedNameKept) }
     }
@@ -184,7 +185,7 @@ impl EntryDecider {
     fn try_hard_link(&self, other: &OtherLinkName, first: &FirstLink, outcome: LinkOutcome) -> Result<bool, FileError> {
         let first_file = first.identity.filter(|_| outcome == LinkOutcome::There);
         let there = if other.fresh { ExistingStat::NOTHING } else { self.existing_at_link(other, first_file)? };
-        if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&other.dir, &other.name) {
+        if there.existing != ExistingEntry::Absent && self.parts.tree.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(FileError::OtherSpelling);
         }
         let position =
@@ -193,14 +194,14 @@ impl EntryDecider {
             NextStep::Transfer(decided) => decided,
             // An existing entry that stays, or a link into an earlier copy, is not verified against the source.
             NextStep::Answer(answer) => {
-                return Ok(matches!(answer, EntryAnswer::Settled) && !self.copy.request.sync.source_removes);
+                return Ok(matches!(answer, EntryAnswer::Settled) && !self.parts.copy.request.sync.source_removes);
             }
         };
-        if self.copy.is_dry() {
+        if self.parts.copy.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
-                self.removals.clear_for_replacement(&other.dir, &other.name, &self.replacement(other)?)?;
+                self.parts.removals.clear_for_replacement(&other.dir, &other.name, &self.replacement(other)?)?;
             }
-            self.copy.report_decision(&position, &other.offered, &decided);
+            self.parts.copy.report_decision(&position, &other.offered, &decided);
             return Ok(true);
         }
         let into = other.dir.fd()?;
@@ -208,27 +209,28 @@ impl EntryDecider {
         match decided.decision {
             OverwriteDecision::Replace => {
                 let file = hold()?;
-                self.removals.back_up(&other.dir, &other.name)?;
+                self.parts.removals.back_up(&other.dir, &other.name)?;
                 replace(&file, &into, &other.name)?;
             }
             OverwriteDecision::ReplaceTree => {
                 let removal = self.replacement(other)?;
                 let temporary = link_temporary(&hold()?, &into, &other.name)?;
-                self.removals.replace_directory(&other.dir, &temporary, &other.name, &removal)?;
+                self.parts.removals.replace_directory(&other.dir, &temporary, &other.name, &removal)?;
             }
             OverwriteDecision::Create => hold()?.link(&into, &other.name)?,
             _ => {}
         }
-        self.copy.report_decision(&position, &other.offered, &decided);
-        if self.copy.reporter.is_audited() && decided.change.is_some() {
-            let path = self.copy.destination.path(&self.copy.relative(&position));
-            self.copy.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
+        self.parts.copy.report_decision(&position, &other.offered, &decided);
+        if self.parts.copy.reporter.is_audited() && decided.change.is_some() {
+            let path = self.parts.copy.destination.path(&self.parts.copy.relative(&position));
+            self.parts.copy.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);
         }
         Ok(true)
     }
 
     /// Opens the file of the first name, if it is the recorded one and its owner may have a name in `into`. Otherwise,
-    /// a user who can write to the target could put another file under that name, and so into a directory closed to them.
+    /// a user who can write to the target could put another file under that name, and so into a directory closed to
+    /// them.
     fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, FileError> {
         let expected = first.identity.ok_or(FileError::LinkedFileReplaced)?;
         let held = HeldFile::open_expected(&first.dir, &first.name, expected)?;
@@ -241,13 +243,13 @@ impl EntryDecider {
     pub(crate) fn may_be_named_in(&self, file: &HeldFile, into: &OwnedFd, offered: &Entry) -> io::Result<bool> {
         let owner = file.stat().meta.uid;
         Ok(owner == rustix::process::geteuid().as_raw()
-            || self.copy.request.metadata.owner_and_mode && owner == offered.meta.uid
+            || self.parts.copy.request.metadata.owner_and_mode && owner == offered.meta.uid
             || owner == FileStat::at_fd(into)?.meta.uid)
     }
 
     /// The existing entry in the place of a hard link. `first` is the file of the first name.
     fn existing_at_link(&self, other: &OtherLinkName, first: Option<FileIdentity>) -> io::Result<ExistingStat> {
-        let there = self.tree.existing_stat(&other.dir, &other.name, &other.offered)?;
+        let there = self.parts.tree.existing_stat(&other.dir, &other.name, &other.offered)?;
         match (&there.existing, &there.stat) {
             (ExistingEntry::File { .. }, Some(stat)) if first == Some(stat.identity) => {
                 Ok(ExistingStat { existing: ExistingEntry::SameFile, stat: None })

@@ -11,10 +11,10 @@ use crate::receiver::place::entry_position::EntryPosition;
 impl EntryDecider {
     /// Answers an entry that is known to be equal and needs no change.
     pub(crate) fn known_to_be_same(&self, position: &EntryPosition, is_file: bool) -> EntryResult {
-        if !self.copy.request.sync.source_removes {
+        if !self.parts.copy.request.sync.source_removes {
             return Ok(EntryAnswer::Settled);
         }
-        if self.commit_queue.is_wanted() {
+        if self.parts.commit_queue.is_wanted() {
             if is_file {
                 fsync(&position.dir.open_file(&position.name, FollowLinks::Itself)?.0)?;
             }

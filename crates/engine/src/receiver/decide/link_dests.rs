@@ -100,7 +100,7 @@ impl EntryDecider {
         let above = position.dir.path_bytes();
         for copy in &self.link_dests.copies {
             let Some((dir, found)) = self.has_it(copy, &above, &position.name, entry)? else { continue };
-            if self.copy.is_dry() {
+            if self.parts.copy.is_dry() {
                 return Ok(true);
             }
             match self.link(&dir, found, position, entry) {
@@ -128,16 +128,17 @@ impl EntryDecider {
 
     /// The file of this name, if it equals the source's in contents and all preserved metadata, which hard links share.
     fn find_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Option<FileIdentity>> {
-        let there = self.tree.existing_stat(dir, name, entry)?;
+        let there = self.parts.tree.existing_stat(dir, name, entry)?;
         let Some(stat) = there.stat.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(None);
         };
-        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.copy.overwrite_rules()) {
+        let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.parts.copy.overwrite_rules())
+        {
             OverwriteDecision::Keep => true,
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
         };
-        let is_same = is_same && self.tree.metadata_reasons(dir, name, entry, &stat).is_empty();
+        let is_same = is_same && self.parts.tree.metadata_reasons(dir, name, entry, &stat).is_empty();
         Ok(is_same.then_some(stat.identity))
     }
 
@@ -158,7 +159,7 @@ impl EntryDecider {
                 _ => describe(error),
             };
             let why = why.lines().next().unwrap_or_default();
-            self.copy.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
+            self.parts.copy.reporter.send(&WorkerMessage::Warning { text: format!("{CANNOT_LINK}: {why}") });
         }
     }
 }

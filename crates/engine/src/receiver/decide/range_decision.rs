@@ -52,7 +52,7 @@ impl EntryDecider {
     ) -> EntryResult {
         let report_existing = || {
             let path = || position.dir.path_of(position.name.as_bytes());
-            self.copy.reporter.file_existed(path, range.bytes_in(size), None);
+            self.parts.copy.reporter.file_existed(path, range.bytes_in(size), None);
             Ok(EntryAnswer::Settled)
         };
         let path = target_path_at(position, decided);
@@ -65,8 +65,8 @@ impl EntryDecider {
         let header = self.header(&path, entry, size, Some(range)).filter(|_| range.is_in(size));
         let header = header.ok_or(FileError::NoRange)?;
         let bytes = range.bytes_in(size);
-        self.tree.quota.reserve(bytes)?;
-        let open = || open_range(&path, (range, &header), &self.tree.copy_locks);
+        self.parts.tree.quota.reserve(bytes)?;
+        let open = || open_range(&path, (range, &header), &self.parts.tree.copy_locks);
         let found = self.reclaimed(&path, (range.len(), &header), &entry.meta, open)?;
         // Another run has completed the file while this one waited for its lock.
         if !is_unchanged(position, there)? {
@@ -106,16 +106,16 @@ impl EntryDecider {
         let path = target_path_at(position, decided);
         let header = self.header(&path, entry, size, None).filter(|_| len.divides(size));
         let header = header.ok_or(FileError::NoRange)?;
-        let lock = || lock_partial(&path, len, &self.tree.copy_locks);
+        let lock = || lock_partial(&path, len, &self.parts.tree.copy_locks);
         let locked = self.reclaimed(&path, (len, &header), &entry.meta, lock)?;
         let file = locked.ok_or_else(|| FileError::NoRanges(len.ranges_of(size)))?;
         let CompletedFile { digest, is_complete } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
         if let Some(change) = decided.change {
-            self.copy.report_item(relative, (EntryKind::File, Some(size)), change);
+            self.parts.copy.report_item(relative, (EntryKind::File, Some(size)), change);
         }
-        add(&self.copy.reporter.tally.bytes_skipped, size);
-        self.copy.reporter.file_done(relative, size, None, digest);
+        add(&self.parts.copy.reporter.tally.bytes_skipped, size);
+        self.parts.copy.reporter.file_done(relative, size, None, digest);
         Ok(if is_complete { EntryAnswer::Settled } else { EntryAnswer::Refused })
     }
 
@@ -129,7 +129,7 @@ impl EntryDecider {
     ) -> Result<T, FileError> {
         match open() {
             Err(FileError::NameTaken)
-                if self.copy.request.metadata.owner_and_mode && reclaim_partial(path, len, header, meta)? =>
+                if self.parts.copy.request.metadata.owner_and_mode && reclaim_partial(path, len, header, meta)? =>
             {
                 open()
             }
@@ -150,7 +150,7 @@ impl EntryDecider {
         cut_to(file, header.size)?;
         // Runs could not open a partial file of another owner.
         let is_complete = self.name_file(path, entry, (file, len), decided).inspect_err(|_| make_private(file))?;
-        if self.copy.request.fsync == Fsync::Full {
+        if self.parts.copy.request.fsync == Fsync::Full {
             fsync(&*path.dir.fd()?)?;
         }
         remove_journals(path, len, header.size);
@@ -166,15 +166,15 @@ impl EntryDecider {
         decided: &EntryDecision,
     ) -> Result<bool, FileError> {
         let place = EntryPlace::of_file(path);
-        let is_complete = self.metadata.set_file_metadata(place, file, &entry.meta, true, attributes(entry))?;
-        if self.copy.request.fsync != Fsync::None {
+        let is_complete = self.parts.metadata.set_file_metadata(place, file, &entry.meta, true, attributes(entry))?;
+        if self.parts.copy.request.fsync != Fsync::None {
             fsync(file)?;
         }
         let partial = partial_name(&path.name, len);
-        self.removals.back_up_existing(path)?;
+        self.parts.removals.back_up_existing(path)?;
         let named = match decided.decision {
             OverwriteDecision::ReplaceTree => {
-                self.removals.replace_directory(&path.dir, &partial, &path.name, &decided.removal)
+                self.parts.removals.replace_directory(&path.dir, &partial, &path.name, &decided.removal)
             }
             _ => rename(path, &partial).map_err(io::Error::from),
         };
@@ -183,7 +183,7 @@ impl EntryDecider {
     }
 
     fn header(&self, path: &TargetPath, entry: &Entry, size: u64, range: Option<FileRange>) -> Option<JournalHeader> {
-        let (name, modified, frame) = (path.name.clone(), entry.meta.modified, self.copy.request.settings.frame);
+        let (name, modified, frame) = (path.name.clone(), entry.meta.modified, self.parts.copy.request.settings.frame);
         entry.version.map(|version| JournalHeader { name, size, modified, version, frame, range })
     }
 }

@@ -56,41 +56,42 @@ struct RenameCandidate {
 impl EntryDecider {
     /// A candidate for a wanted file of `size` bytes under another name, at the destination or in an earlier copy.
     pub(crate) fn find_moved(&self, path: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
-        let is_wanted = self.copy.request.sync.detect_renames || self.may_have_other_names(entry);
-        if !is_wanted || self.copy.is_within_process() || size <= BLOCK as u64 {
+        let is_wanted = self.parts.copy.request.sync.detect_renames || self.may_have_other_names(entry);
+        if !is_wanted || self.parts.copy.is_within_process() || size <= BLOCK as u64 {
             return None;
         }
         let modified = entry.meta.modified;
         let index = self.renames.0.get_or_init(|| self.index_sizes());
         let file = index.find(size, &path.name, modified, |file| {
             let dir = index.dirs.get(file.dir as usize);
-            dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.stat))
+            dir.is_some_and(|dir| self.parts.metadata.is_same_time(dir, modified, &file.stat))
         })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
         // The candidate is checked again; one that has vanished or changed is skipped.
         BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
             .ok()
-            .filter(|base| base.version.size == size && self.deltas.may_use(base))
+            .filter(|base| base.version.size == size && self.parts.deltas.may_use(base))
     }
 
     /// Whether the first name of a file is new in a sync, so that its other names may exist here.
     fn may_have_other_names(&self, entry: &Entry) -> bool {
-        let is_sync = self.copy.request.sync.into && self.copy.request.metadata.preserve.hard_links;
-        is_sync && self.copy.request.delta != DeltaOptions::default() && entry.further_names().is_some()
+        let is_sync = self.parts.copy.request.sync.into && self.parts.copy.request.metadata.preserve.hard_links;
+        is_sync && self.parts.copy.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 
     /// Indexes the destination and the earlier copies.
     fn index_sizes(&self) -> SizeIndex {
-        let index =
-            index(self.copy.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
+        let index = index(self.parts.copy.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(
+            |error| {
                 let why = describe(&error);
                 let text = format!("moved files were not searched for at the target: {why}");
-                self.copy.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
+                self.parts.copy.reporter.send(&WorkerMessage::Warning { text: text.replace('\n', "; ") });
                 SizeIndex::default()
-            });
+            },
+        );
         if index.is_full {
             let text = format!("moved files were searched for only among {FILES_MAX} files of the target");
-            self.copy.reporter.send(&WorkerMessage::Warning { text });
+            self.parts.copy.reporter.send(&WorkerMessage::Warning { text });
         }
         index
     }

@@ -17,20 +17,20 @@ impl EntryDecider {
     /// report.
     pub(crate) fn first_of_sources<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
         let as_it_is = Some(Cow::Borrowed(entry));
-        if !self.tree.merges() {
+        if !self.parts.tree.merges() {
             return as_it_is;
         }
         let Some(path) = self.merged_path(entry) else { return as_it_is };
-        match self.tree.merged_sources.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
+        match self.parts.tree.merged_sources.turn(&path, entry.kind == EntryContent::Directory, &entry.meta) {
             MergeDecision::First => as_it_is,
             MergeDecision::Same(meta) => Some(Cow::Owned(Entry { meta, more: None, ..entry.clone() })),
             MergeDecision::Taken => {
-                self.copy.reporter.left_out(self.copy.destination.path(&path), TAKEN);
+                self.parts.copy.reporter.left_out(self.parts.copy.destination.path(&path), TAKEN);
                 None
             }
             MergeDecision::TooMany => {
-                if !self.tree.merged_sources.is_reported.swap(true, Ordering::Relaxed) {
-                    self.copy.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
+                if !self.parts.tree.merged_sources.is_reported.swap(true, Ordering::Relaxed) {
+                    self.parts.copy.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
                 }
                 as_it_is
             }
@@ -39,10 +39,10 @@ impl EntryDecider {
 
     /// Path below the destination; `None` if nothing is written there.
     fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
-        match (self.session.read(|machine| machine.parent(&entry.place)), &entry.place) {
+        match (self.parts.session.read(|machine| machine.parent(&entry.place)), &entry.place) {
             (ParentDirectory::Operand(number), _) => {
-                let operand = self.copy.request.operands.get(number as usize)?;
-                let below = self.copy.request.below.get(number as usize).map_or(&[][..], Vec::as_slice);
+                let operand = self.parts.copy.request.operands.get(number as usize)?;
+                let below = self.parts.copy.request.below.get(number as usize).map_or(&[][..], Vec::as_slice);
                 let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
                 Some(names.join(&b'/'))
             }

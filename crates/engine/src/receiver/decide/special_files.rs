@@ -32,7 +32,7 @@ impl EntryDecider {
         let place = EntryPlace::in_directory(&position.dir, &position.name);
         if decided.decision == OverwriteDecision::Keep {
             let has_time = there.stat.is_some_and(|stat| stat.meta.modified == meta.modified);
-            self.metadata.set_node_metadata(place, &position.name, meta, !has_time)?;
+            self.parts.metadata.set_node_metadata(place, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }
         let made = make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node));
@@ -40,14 +40,14 @@ impl EntryDecider {
             Errno::PERM if is_device => FileError::NotRoot,
             error => error.into(),
         })?;
-        let made = self.metadata.set_node_metadata(place, &temporary, meta, true).and_then(|_| {
+        let made = self.parts.metadata.set_node_metadata(place, &temporary, meta, true).and_then(|_| {
             Ok(match decided.decision {
                 OverwriteDecision::Replace => {
-                    self.removals.back_up(&position.dir, &position.name)?;
+                    self.parts.removals.back_up(&position.dir, &position.name)?;
                     renameat(&*dir, temporary.as_bytes(), &*dir, position.name.as_bytes())
                 }
                 OverwriteDecision::ReplaceTree => {
-                    return self.removals.replace_directory(
+                    return self.parts.removals.replace_directory(
                         &position.dir,
                         &temporary,
                         &position.name,
@@ -66,7 +66,7 @@ impl EntryDecider {
 
     /// Whether the copy requests such a special file.
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
-        let preserve = self.copy.request.metadata.preserve;
+        let preserve = self.parts.copy.request.metadata.preserve;
         if is_device(node) { preserve.devices } else { preserve.specials }
     }
 }

@@ -33,28 +33,28 @@ impl EntryDecider {
             OverwriteDecision::Keep => {}
             OverwriteDecision::ReplaceTree => {
                 let temporary = make_temporary_link(dir, name, points_to).map_err(FileError::of_symlink)?;
-                self.removals.replace_directory(dir, &temporary, name, &decided.removal)?;
+                self.parts.removals.replace_directory(dir, &temporary, name, &decided.removal)?;
             }
             OverwriteDecision::Replace => {
-                self.removals.back_up(dir, name)?;
+                self.parts.removals.back_up(dir, name)?;
                 make_link(dir, name, points_to, true).map_err(FileError::of_symlink)?;
             }
             _ => make_link(dir, name, points_to, false).map_err(FileError::of_symlink)?,
         }
-        let changes = !self.copy.creates_only || !is_kept;
+        let changes = !self.parts.copy.creates_only || !is_kept;
         let has_time = there.stat.is_some_and(|stat| is_kept && stat.meta.modified == entry.meta.modified);
         let keep = MetadataParts {
-            owner: self.copy.request.metadata.owner_and_mode && changes,
+            owner: self.parts.copy.request.metadata.owner_and_mode && changes,
             mode: None,
             times: changes && !has_time,
         };
         let applied = apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep)?;
         // Another user's link, or a file system without link times: the link itself exists.
-        let is_reported = self.copy.request.metadata.is_required;
+        let is_reported = self.parts.copy.request.metadata.is_required;
         let place = EntryPlace { is_reported, ..EntryPlace::in_directory(dir, name) };
-        self.metadata.record_refusals(place, &applied);
-        self.copy.report_decision(position, entry, decided);
-        add(&self.copy.reporter.tally.symlinks, 1);
+        self.parts.metadata.record_refusals(place, &applied);
+        self.parts.copy.report_decision(position, entry, decided);
+        add(&self.parts.copy.reporter.tally.symlinks, 1);
         self.known_to_be_same(position, false)
     }
 
@@ -65,7 +65,9 @@ impl EntryDecider {
             absent += 1;
             match at.parent() {
                 Some(parent) => at = parent,
-                None => return Ok(lookup::leads_out(CWD, absent + self.copy.destination.missing_depth(), points_to)),
+                None => {
+                    return Ok(lookup::leads_out(CWD, absent + self.parts.copy.destination.missing_depth(), points_to));
+                }
             }
         }
         Ok(lookup::leads_out(&*at.fd()?, absent, points_to))

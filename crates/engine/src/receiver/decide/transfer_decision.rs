@@ -38,7 +38,7 @@ impl EntryDecider {
     ) -> EntryResult {
         let meta = entry.meta;
         let path = target_path_at(position, decided);
-        if let Some(use_of_ranges) = self.copy.request.range {
+        if let Some(use_of_ranges) = self.parts.copy.request.range {
             match use_of_ranges {
                 TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided, there),
                 TargetRange::Finish(len) if decided.decision == OverwriteDecision::Keep => {
@@ -53,11 +53,11 @@ impl EntryDecider {
             return self.keep_file(position, entry, (size, &path), decided, there);
         }
         if path.replaces {
-            self.deltas.recover(&path, &meta)?;
+            self.parts.deltas.recover(&path, &meta)?;
         }
-        self.tree.quota.reserve(size)?;
+        self.parts.tree.quota.reserve(size)?;
         let known_names = |there: &FileStat| self.known_names(there);
-        let base = match self.deltas.find_base(&path, entry, size, known_names)? {
+        let base = match self.parts.deltas.find_base(&path, entry, size, known_names)? {
             None => self.find_moved(&path, entry, size),
             base => base,
         };
@@ -72,14 +72,14 @@ impl EntryDecider {
             empty_left(&path);
             return Ok(answer(item(ReceivingFile::new(named, size))));
         }
-        let Some((leaf, version)) = self.tree.journals.place(&path, size).zip(entry.version) else {
+        let Some((leaf, version)) = self.parts.tree.journals.place(&path, size).zip(entry.version) else {
             self.check_space(&path, size, data_bytes, has_base)?;
             return Ok(answer(item(ReceivingFile::new(named, size))));
         };
-        let frame = self.copy.request.settings.frame;
+        let frame = self.parts.copy.request.settings.frame;
         let header =
             JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame, range: None };
-        match self.tree.find_part(&path, &leaf, &header)? {
+        match self.parts.tree.find_part(&path, &leaf, &header)? {
             Some(part) => Ok(EntryAnswer::Partial(item(ReceivingFile::resumed(named, leaf, header, part)))),
             // Another run had a partial file, and has just completed it.
             None if decided.decision == OverwriteDecision::Create && self.exists_now(position)? => {
@@ -103,14 +103,14 @@ impl EntryDecider {
     ) -> EntryResult {
         let is_complete = there.stat.as_ref().map_or(Ok(true), |stat| self.refresh(position, entry, stat))?;
         self.file_stays(position, size)?;
-        let foreign = self.tree.journals.tidy(path, size);
-        foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(path, name));
+        let foreign = self.parts.tree.journals.tidy(path, size);
+        foreign.iter().for_each(|name| self.parts.tree.temp_files.report_foreign(path, name));
         if !is_complete {
             // The file exists, but is not known to equal the source's.
             return Ok(EntryAnswer::Settled);
         }
-        self.copy.report_decision(position, entry, decided);
-        let is_same = self.copy.request.sync.equal == EqualityTest::Digest || size == 0;
+        self.parts.copy.report_decision(position, entry, decided);
+        let is_same = self.parts.copy.request.sync.equal == EqualityTest::Digest || size == 0;
         if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) }
     }
 
@@ -133,30 +133,30 @@ impl EntryDecider {
     /// complete.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<bool, FileError> {
         let (dir, name) = (&position.dir, &position.name);
-        let meta = &self.metadata.settable(dir, name, &entry.meta, there);
-        let preserve = self.copy.request.metadata.owner_and_mode;
+        let meta = &self.parts.metadata.settable(dir, name, &entry.meta, there);
+        let preserve = self.parts.copy.request.metadata.owner_and_mode;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // A file equal by size or digest alone gets the source's time too.
         let has_other_time = there.meta.modified != meta.modified;
-        if !self.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
+        if !self.parts.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
             return Ok(true);
         }
-        let (file, stat) = self.metadata.open_to_set(dir, name)?;
+        let (file, stat) = self.parts.metadata.open_to_set(dir, name)?;
         let wanted = attributes(entry).filter(|_| has_capability(entry));
         let has_other_attributes = wanted.is_some_and(|wanted| {
-            let found = read(&file, self.copy.request.metadata.preserve).unwrap_or_default();
+            let found = read(&file, self.parts.copy.request.metadata.preserve).unwrap_or_default();
             wanted.iter().any(|attribute| !found.contains(attribute))
         });
-        self.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
+        self.parts.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
         let keep =
             MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
         let place = EntryPlace::in_directory(dir, name);
-        Ok(self.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
+        Ok(self.parts.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
     }
 
-    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. A base file whose
-    /// blocks can be cloned leaves unknown how much is needed.
+    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. A base file
+    /// whose blocks can be cloned leaves unknown how much is needed.
     pub(crate) fn check_space(
         &self,
         path: &TargetPath,
@@ -165,13 +165,17 @@ impl EntryDecider {
         has_base: bool,
     ) -> Result<(), FileError> {
         if !path.replaces && !has_base {
-            self.copy.check_full_disk(&path.dir, size)?;
+            self.parts.copy.check_full_disk(&path.dir, size)?;
         }
-        if size <= self.copy.request.settings.frame.pack_file_max() || !self.copy.request.write.check_space {
+        if size <= self.parts.copy.request.settings.frame.pack_file_max() || !self.parts.copy.request.write.check_space
+        {
             return Ok(());
         }
         let Ok(space) = rustix::fs::fstatvfs(&*path.dir.fd()?) else { return Ok(()) };
-        if has_base && !self.copy.policy.is_forced() && path.dir.fd().is_ok_and(|fd| clones_blocks(magic_of(&*fd))) {
+        if has_base
+            && !self.parts.copy.policy.is_forced()
+            && path.dir.fd().is_ok_and(|fd| clones_blocks(magic_of(&*fd)))
+        {
             return Ok(());
         }
         let free = space.f_bavail.saturating_mul(space.f_frsize);

@@ -1,5 +1,5 @@
-//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the copy. They are
-//! kept if an entry failed.
+//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the copy. They
+//! are kept if an entry failed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::case_sensitivity::folds;
 use crate::receiver::place::error::FileError;
+use crate::receiver::session::ReceiverSession;
 use crate::receiver::source_names::SourceNames;
 
 /// Most names remembered until the end.
@@ -135,13 +136,13 @@ impl Removals {
 
     /// Called when the source has listed a directory. With a limit, decides now how many extraneous entries are
     /// removed, in the source's order of directories, whatever the order of arrival. A dry run thus decides alike.
-    pub(crate) fn reserve_removals(&self, entry: EntryId, is_incomplete: bool) {
+    pub(crate) fn reserve_removals(&self, session: &ReceiverSession, entry: EntryId, is_incomplete: bool) {
         let sync = &self.copy.request.sync;
         let is_wanted = sync.delete == DeleteMode::During && sync.delete_max.is_some();
         if !is_wanted || self.removing().is_hindered || is_incomplete && !sync.delete_despite_errors {
             return;
         }
-        let item = self.session.read(|machine| machine.directory(entry));
+        let item = session.read(|machine| machine.directory(entry));
         let Some(ReceiverEntry::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
         let scope = self.filter.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {

@@ -234,7 +234,7 @@ fn moves_into_backups(delete: DeleteMode) {
     assert_eq!(tree(&old), ["d", "d/y", "d/z", "d/z/1", "d/z/2", "d/z/2/3", "d/z/link", "w", "w/5", "x"]);
     fs::remove_dir_all(old).unwrap();
     assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b", "earlier", "earlier/1", "w"], "{delete:?}");
-    assert_eq!(site.target.copy.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
+    assert_eq!(site.target.parts.copy.reporter.sync.backed_up.load(Ordering::Relaxed), 6);
     assert_eq!((site.removed(), site.failures().len()), (9, 0));
 }
 
@@ -281,8 +281,8 @@ fn no_entry_of_another_file_system_is_removed() {
     request.sync = SyncOptions { is_dry: true, delete_max: Some(0), ..rules(DeleteMode::During) };
     request.operands = vec![TargetOperand { name: None, directory: true, device: 0, inode: 0 }];
     let site = Site::of(&[], |old, _| *old = request);
-    let mut clearing = TreeClearing::new(&site.target.removals);
-    assert!(site.target.copy.is_dry());
+    let mut clearing = TreeClearing::new(&site.target.parts.removals);
+    assert!(site.target.parts.copy.is_dry());
     assert!(!clearing.clear(&site.dir(), &name("proc"), FileType::Directory, None).unwrap());
     assert!(clearing.entries == 0 && site.failures()[0].contains("mount point"));
 }
@@ -293,7 +293,7 @@ fn a_link_in_the_place_of_a_directory_is_not_followed() {
     let outside = site.temp.path().join("outside");
     make(&outside.join("precious"));
     symlink(&outside, site.root().join("link")).unwrap();
-    let mut clearing = TreeClearing::new(&site.target.removals);
+    let mut clearing = TreeClearing::new(&site.target.parts.removals);
     // A directory when the names were listed.
     assert!(!clearing.clear(&site.dir(), &name("link"), FileType::Directory, None).unwrap());
     assert_eq!((site.removed(), site.failures().len()), (0, 1));
@@ -317,8 +317,12 @@ fn exchanging_directories_for_links_removes_nothing_outside() {
         for _ in 0..2_000 {
             // Whichever of the two is the directory at the moment.
             ["flip", "flop"].iter().for_each(|way| drop(fs::create_dir(site.root().join(way))));
-            let _ =
-                TreeClearing::new(&site.target.removals).clear(&site.dir(), &name("flip"), FileType::Directory, None);
+            let _ = TreeClearing::new(&site.target.parts.removals).clear(
+                &site.dir(),
+                &name("flip"),
+                FileType::Directory,
+                None,
+            );
             if fs::symlink_metadata(site.root().join("flop")).is_err() {
                 let _ = symlink(&outside, site.root().join("flop"));
             }
@@ -419,12 +423,12 @@ fn protected_entries_survive_in_a_replaced_directory() {
     let mut site = Site::of(&["d/x"], filtered("*.o", rules));
     site.operand();
     let place = EntryLocation::Child { parent: EntryId(0), name: name("d") };
-    let removal = site.target.removals.may_clear(&site.dir(), &name("d"), &place).unwrap();
+    let removal = site.target.parts.removals.may_clear(&site.dir(), &name("d"), &place).unwrap();
     // Between decision and removal.
     make(&site.root().join("d/keep.o"));
     make(&site.root().join("whole"));
     let dir = site.dir();
-    site.target.removals.replace_directory(&dir, &name("whole"), &name("d"), &removal).unwrap_err();
+    site.target.parts.removals.replace_directory(&dir, &name("whole"), &name("d"), &removal).unwrap_err();
     assert_eq!(tree(&site.root()), ["d", "d/keep.o", "d/x", "whole"]);
 }
 
@@ -432,14 +436,14 @@ fn protected_entries_survive_in_a_replaced_directory() {
 fn decisions_about_replaced_directories_count_at_once() {
     let sync = SyncOptions { replaces_trees: true, delete_max: Some(3), ..rules(DeleteMode::After) };
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
-    let may = |text: &str| site.target.removals.may_clear(&site.dir(), &name(text), &EntryLocation::Operand(0));
+    let may = |text: &str| site.target.parts.removals.may_clear(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
     assert!(may("b").unwrap_err().to_string().contains("permits 3"));
     // It counts once; entries added meanwhile count too.
     make(&site.root().join("a/3"));
-    let first = site.target.removals.may_still_clear(&site.dir(), &name("a"), first).unwrap();
+    let first = site.target.parts.removals.may_still_clear(&site.dir(), &name("a"), first).unwrap();
     make(&site.root().join("a/4"));
-    assert!(site.target.removals.may_still_clear(&site.dir(), &name("a"), first).is_err());
+    assert!(site.target.parts.removals.may_still_clear(&site.dir(), &name("a"), first).is_err());
 }
 
 #[test]

@@ -14,14 +14,12 @@ use crate::receiver::delete::backup::BackupDirectory;
 use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
 use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::session::ReceiverSession;
 use crate::receiver::source_names::NameBudget;
 
 /// Removes extraneous entries, makes way for replacements, and backs up both.
 pub struct Removals {
     pub(super) copy: Arc<ReceiverCopy>,
     pub(super) metadata: Arc<MetadataWriter>,
-    pub(super) session: Arc<ReceiverSession>,
     /// The source's filters.
     pub(super) filter: TargetFilter,
     /// The backup directory, if requested.
@@ -35,14 +33,12 @@ pub struct Removals {
 impl Removals {
     pub(super) fn new(
         metadata: &Arc<MetadataWriter>,
-        session: &Arc<ReceiverSession>,
         backup: Option<BackupDirectory>,
         extraneous: ExtraneousRemoval,
     ) -> Self {
         Self {
             copy: Arc::clone(&metadata.copy),
             metadata: Arc::clone(metadata),
-            session: Arc::clone(session),
             filter: TargetFilter::new(&metadata.copy.request.filters),
             backup,
             extraneous,

@@ -29,6 +29,7 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::RefusedRequest;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
+use crate::receiver::session::ReceiverSession;
 use crate::receiver::source_names::SourceNames;
 use crate::sys::machine;
 
@@ -337,12 +338,12 @@ impl Removals {
 
 impl Removals {
     /// Records a name of the source.
-    pub(crate) fn note_name(&self, entry: &Entry) {
+    pub(crate) fn note_name(&self, session: &ReceiverSession, entry: &Entry) {
         let EntryLocation::Child { name, .. } = &entry.place else { return };
         if !self.copy.request.sync.deletes() {
             return;
         }
-        let parent = self.session.read(|machine| machine.parent(&entry.place));
+        let parent = session.read(|machine| machine.parent(&entry.place));
         if let ParentDirectory::Open(parent) = parent
             && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
         {

@@ -57,15 +57,15 @@ impl Site {
     }
 
     pub fn dir(&self) -> Dir {
-        self.target.copy.destination.dir().unwrap().clone()
+        self.target.parts.copy.destination.dir().unwrap().clone()
     }
 
     pub fn removed(&self) -> u64 {
-        self.target.copy.reporter.sync.removed.load(Ordering::Relaxed)
+        self.target.parts.copy.reporter.sync.removed.load(Ordering::Relaxed)
     }
 
     pub fn tell(&self, message: &SourceMessage) {
-        self.target.handle_peer(&message.encode(self.target.copy.request.settings.number)).unwrap();
+        self.target.handle_peer(&message.encode(self.target.parts.copy.request.settings.number)).unwrap();
     }
 
     /// Offers an entry; returns the target's need.
@@ -74,7 +74,7 @@ impl Site {
         let entry = Entry { place, kind, meta, version: None, more: None };
         self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
         self.next += 1;
-        let messages = self.target.session.take_messages().into_iter();
+        let messages = self.target.parts.session.take_messages().into_iter();
         let mut needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
@@ -103,8 +103,8 @@ impl Site {
     pub fn finish(&self) {
         self.end(0, true);
         self.tell(&SourceMessage::OffersEnd);
-        self.target.session.take_messages();
-        assert!(self.target.session.is_finished());
+        self.target.parts.session.take_messages();
+        assert!(self.target.parts.session.is_finished());
         assert!(self.target.wait_for_messages().is_none());
     }
 
@@ -192,18 +192,19 @@ impl Removals {
 fn an_obstructing_tree_is_removed_completely_on_request() {
     let paths = ["a/b/c", "a/d/", "a/e", "f"];
     let site = Site::new(&paths, replacing());
-    site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
+    site.target.parts.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(tree(&site.root()), ["f"]);
     assert_eq!(site.removed(), 4, "a itself is replaced");
-    site.target.removals.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
-    site.target.removals.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
+    site.target.parts.removals.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
+    site.target.parts.removals.make_way(&site.dir(), &name("f"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (0, 4));
 
     let site = Site::new(&paths, SyncOptions::default());
-    let refused = site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap_err();
+    let refused = site.target.parts.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap_err();
     assert_eq!(refused.to_string(), OverwriteRefusal::IsDirectory.text());
     fs::remove_file(site.root().join("a/e")).unwrap();
     site.target
+        .parts
         .removals
         .make_way(&site.dir().child(&name("a")).unwrap(), &name("d"), &EntryLocation::Operand(0))
         .unwrap();
@@ -214,14 +215,14 @@ fn an_obstructing_tree_is_removed_completely_on_request() {
 fn an_obstructing_tree_is_only_counted_in_a_dry_run() {
     let paths = ["a/b/c", "f"];
     let site = Site::new(&paths, SyncOptions { is_dry: true, ..with_backups() });
-    ["a", "f"]
-        .iter()
-        .for_each(|way| site.target.removals.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap());
-    site.target.removals.back_up(&site.dir(), &name("f")).unwrap();
+    ["a", "f"].iter().for_each(|way| {
+        site.target.parts.removals.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap()
+    });
+    site.target.parts.removals.back_up(&site.dir(), &name("f")).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (4, 2));
     assert!(!site.temp.path().join("old").exists());
     let site = Site::new(&paths, SyncOptions { is_dry: true, ..SyncOptions::default() });
-    assert!(site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).is_err());
+    assert!(site.target.parts.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).is_err());
 }
 
 #[test]
@@ -229,11 +230,11 @@ fn an_obstructing_tree_stays_intact_if_part_of_it_is_protected() {
     let paths = ["a/b/c", "a/e", "g/.haul-0123456789abcdef01234567.part", "g/h"];
     let site = Site::new(&paths, SyncOptions { delete_max: Some(2), ..replacing() });
     for way in ["a", "g"] {
-        site.target.removals.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap_err();
+        site.target.parts.removals.make_way(&site.dir(), &name(way), &EntryLocation::Operand(0)).unwrap_err();
     }
     assert_eq!((tree(&site.root()).len(), site.removed()), (7, 0));
     fs::remove_file(site.root().join("a/e")).unwrap();
-    site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
+    site.target.parts.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!((tree(&site.root()).len(), site.removed()), (3, 2));
 }
 
@@ -246,7 +247,7 @@ fn a_replaced_file_has_its_backup_name_before_it_is_gone() {
     symlink("nowhere", site.root().join("a/link")).unwrap();
     let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
     for entry in ["b", "link", "missing"] {
-        site.target.removals.back_up(&dir, &name(entry)).unwrap();
+        site.target.parts.removals.back_up(&dir, &name(entry)).unwrap();
     }
     for entry in ["b", "link"] {
         assert_eq!(inode(&old.join("a").join(entry)), inode(&site.root().join("a").join(entry)));
@@ -256,18 +257,18 @@ fn a_replaced_file_has_its_backup_name_before_it_is_gone() {
     for _ in 0..2 {
         fs::remove_file(site.root().join("a/b")).unwrap();
         fs::write(site.root().join("a/b"), "later").unwrap();
-        site.target.removals.back_up(&dir, &name("b")).unwrap();
-        site.target.removals.back_up(&dir, &name("b")).unwrap();
+        site.target.parts.removals.back_up(&dir, &name("b")).unwrap();
+        site.target.parts.removals.back_up(&dir, &name("b")).unwrap();
         assert_eq!(fs::read(old.join("a/b")).unwrap(), b"later");
         assert_eq!(fs::read(site.root().join("a/b")).unwrap(), b"later");
     }
     assert_eq!(tree(&old), ["a", "a/b", "a/link"]);
-    site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
+    site.target.parts.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
     assert_eq!(
         (tree(&site.root()).len(), tree(&old)),
         (0, vec!["a".into(), "a/b".into(), "a/c".into(), "a/link".into()])
     );
-    assert_eq!(site.target.copy.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
+    assert_eq!(site.target.parts.copy.reporter.sync.backed_up.load(Ordering::Relaxed), 9);
 }
 
 #[test]
@@ -280,9 +281,9 @@ fn backups_follow_no_link_and_replace_no_directory() {
     make(&old.join("d"));
     let at = |path: &str| site.dir().child(&name(path)).unwrap();
     for (dir, entry) in [(at("a"), "b"), (site.dir(), "c"), (at("d"), "e")] {
-        let error = site.target.removals.back_up(&dir, &name(entry)).unwrap_err().to_string();
+        let error = site.target.parts.removals.back_up(&dir, &name(entry)).unwrap_err().to_string();
         assert!(error.starts_with("the backup directory has another entry"), "{error}");
-        site.target.removals.remove_or_back_up(&dir, &name(entry)).unwrap_err();
+        site.target.parts.removals.remove_or_back_up(&dir, &name(entry)).unwrap_err();
     }
     assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e"]);
     assert_eq!((tree(&outside).len(), tree(&old).len()), (0, 4));

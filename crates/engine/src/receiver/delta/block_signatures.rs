@@ -18,7 +18,7 @@ use haul_proto::scheduler::CHUNK_FRAMES_MAX;
 use rustix::fs::{Advice, fadvise};
 
 use crate::fs::FileStat;
-use crate::io::storage::IoMethod as Route;
+use crate::io::storage::IoMethod;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
@@ -147,7 +147,7 @@ impl DeltaStage {
         let plan = match base.in_place {
             Some(_) => self.copy.policy.reading_through_cache(opened, base.version.size, from, to - from),
             // Rebuilding frames rereads the file, preferably from the page cache.
-            None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
+            None => IoPlan { led: true, ..IoPlan::by(IoMethod::Buffered) },
         };
         reader.add(Arc::clone(opened), plan, from, to);
         let mut marks = Vec::new();

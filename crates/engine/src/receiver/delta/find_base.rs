@@ -13,8 +13,8 @@ use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::place::target_path::TargetPath;
 
 impl DeltaStage {
-    /// The base file of a file of `size` bytes, if there is one. `known_names` of the existing file's names are known to
-    /// be names of the source's.
+    /// The base file of a file of `size` bytes, if there is one. `known_names` of the existing file's names are known
+    /// to be names of the source's.
     pub(crate) fn find_base(
         &self,
         path: &TargetPath,

@@ -85,8 +85,8 @@ impl DeltaStage {
         WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result }
     }
 
-    /// Names a complete patch and applies it. One thread does so for all files, so two names of a file are not updated at
-    /// the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
+    /// Names a complete patch and applies it. One thread does so for all files, so two names of a file are not updated
+    /// at the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
         (file, size): (&NamedFile, u64),

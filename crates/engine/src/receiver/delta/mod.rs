@@ -30,10 +30,10 @@ pub struct DeltaStage {
 }
 
 impl DeltaStage {
-    pub(super) fn new(tree: &Arc<TargetTree>) -> Self {
+    pub(super) fn new(session: &Arc<ReceiverSession>, tree: &Arc<TargetTree>) -> Self {
         Self {
             copy: Arc::clone(&tree.copy),
-            session: Arc::clone(&tree.session),
+            session: Arc::clone(session),
             metadata: Arc::clone(&tree.metadata),
             removals: Arc::clone(&tree.removals),
             tree: Arc::clone(tree),

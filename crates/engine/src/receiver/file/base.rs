@@ -186,8 +186,8 @@ impl BaseSource {
         self.opened.get_or_init(|| self.open()).clone()
     }
 
-    /// Rebuilds a frame at `frame_offset` of `new_file`. Reads cloned parts from there: what is verified is what the new
-    /// file has, whatever has become of the base file.
+    /// Rebuilds a frame at `frame_offset` of `new_file`. Reads cloned parts from there: what is verified is what the
+    /// new file has, whatever has become of the base file.
     pub fn rebuild_frame(
         &self,
         parts: &[FramePart<'_>],

@@ -162,8 +162,8 @@ impl NamedFile {
         self.recording.as_ref()?.header.range
     }
 
-    /// Allocates the file of `size` bytes, or its range, before its first direct write: in the kernel, writes that
-    /// extend a file exclude each other. If the file system cannot allocate, they do so. A file that has holes, or may
+    /// Allocates the file of `size` bytes, or its range, before its first direct write, because the kernel serialises
+    /// writes that extend a file. Where the file system cannot allocate, that cost stays. A file that has holes, or may
     /// share blocks with a base file, only gets its length.
     pub fn make_room(&self, file: &OpenedFile, size: u64) -> io::Result<()> {
         let fd = &**file.fd();
@@ -209,8 +209,8 @@ impl NamedFile {
         self.write_runs(file, bytes, place, &map.runs(bytes.len()))
     }
 
-    /// Writes the parts of a frame of a file of `size` bytes that it does not share with its base file. Returns the bytes
-    /// written.
+    /// Writes the parts of a frame of a file of `size` bytes that it does not share with its base file. Returns the
+    /// bytes written.
     pub fn write_parts(
         &self,
         file: &OpenedFile,

@@ -124,12 +124,12 @@ mod tests {
         let entry = Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
         let mut stays = |inode| {
             stat.identity.inode = inode;
-            matches!(target.links.other_name_of(&entry, &stat), GuardedName::Stays(_))
+            matches!(target.parts.links.other_name_of(&entry, &stat), GuardedName::Stays(_))
         };
         let most = STAYING_FILES_MAX as u64;
         assert!((0..most).all(|inode| !stays(inode)));
         assert!(stays(0) && stays(most - 1), "those that are remembered stay so");
         assert!(!stays(most) && !stays(most));
-        assert!(target.links.guard.is_reported.load(Ordering::Relaxed));
+        assert!(target.parts.links.guard.is_reported.load(Ordering::Relaxed));
     }
 }

@@ -21,8 +21,8 @@ impl MetadataWriter {
         is_wanted(self.copy.request.metadata.preserve)
     }
 
-    /// Sets metadata and extended attributes of an open file or directory, and records what was refused. Returns whether
-    /// the entry counts as complete, too.
+    /// Sets metadata and extended attributes of an open file or directory, and records what was refused. Returns
+    /// whether the entry counts as complete, too.
     ///
     /// Attributes are set between owner and mode: a change of owner removes capabilities, and without write permission
     /// no attribute can be set. They are then compared, and missing ones are set again.

@@ -78,7 +78,7 @@ impl MetadataWriter {
             self.set_directory_metadata(place, &*fd, meta, (mode, fresh), attributes)
         });
         match made {
-            Ok(_) => self.is_restored(dir),
+            Ok(_) => self.forget_widened(dir),
             Err(_) => self.restore_mode(dir),
         }
         made.and_then(|is_complete| self.commit_queue.queue_directory(dir).map(|()| is_complete))

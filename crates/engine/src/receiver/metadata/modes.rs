@@ -31,7 +31,8 @@ impl MetadataWriter {
     }
 
     /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`: that of the file
-    /// that it replaces, or the source's within the umask. Without, the umask was already applied. Returns whether the file counts as complete.
+    /// that it replaces, or the source's within the umask. Without, the umask was already applied. Returns whether the
+    /// file counts as complete.
     pub(crate) fn set_file_metadata(
         &self,
         place: EntryPlace<'_>,

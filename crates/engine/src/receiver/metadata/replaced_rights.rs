@@ -1,6 +1,6 @@
-//! The rights of a file that a copy without `-p` replaces: they stay, as with cp, scp and rsync. A private file does not
-//! become readable by others, and a group's file stays the group's. The owner is this user: nobody who planted the old
-//! file gets the new contents.
+//! The rights of a file that a copy without `-p` replaces: they stay, as with cp, scp and rsync. A private file does
+//! not become readable by others, and a group's file stays the group's. The owner is this user: nobody who planted the
+//! old file gets the new contents.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

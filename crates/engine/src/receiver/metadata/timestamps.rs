@@ -67,8 +67,8 @@ impl MetadataWriter {
         }
     }
 
-    /// The clock of the file system of `dir`, whose nameless file serves for other tests too. `None` where nothing may be
-    /// created.
+    /// The clock of the file system of `dir`, whose nameless file serves for other tests too. `None` where nothing may
+    /// be created.
     pub(super) fn clock_to_test(&self, dir: &Dir) -> Option<Arc<FileSystemClock>> {
         if self.copy.is_dry() || self.copy.compares() { None } else { self.clock(dir) }
     }

@@ -1,5 +1,5 @@
-//! Metadata that cannot be set: no reason to lose the data. The entry gets its name with what could be set. Each kind is
-//! reported once, with a count, at the copy's end: as a failure where the user asked for it by an option, else as a
+//! Metadata that cannot be set: no reason to lose the data. The entry gets its name with what could be set. Each kind
+//! is reported once, with a count, at the copy's end: as a failure where the user asked for it by an option, else as a
 //! warning. Calls without effect are found by reading back, until each file system has proved itself once.
 
 use std::collections::HashSet;

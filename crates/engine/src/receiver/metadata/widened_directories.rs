@@ -73,7 +73,7 @@ impl MetadataWriter {
     }
 
     /// Forgets a directory that has its final mode.
-    pub(crate) fn is_restored(&self, dir: &Dir) {
+    pub(crate) fn forget_widened(&self, dir: &Dir) {
         lock(&self.widened.0).remove(&dir.identity());
     }
 

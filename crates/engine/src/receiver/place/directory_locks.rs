@@ -1,7 +1,8 @@
 //! Locks of target directories, between runs of one user on one machine.
 //!
-//! Whoever may read a directory can hold a lock of the directory itself. So a private file in the user's state directory
-//! is locked instead, named after the directory. Its holder removes it. The file of a killed run stays for the next one.
+//! Whoever may read a directory can hold a lock of the directory itself. So a private file in the user's state
+//! directory is locked instead, named after the directory. Its holder removes it. The file of a killed run stays for
+//! the next one.
 
 use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;

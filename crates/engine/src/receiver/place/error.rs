@@ -190,7 +190,8 @@ pub struct DiskDamage {
 }
 
 impl FileError {
-    /// The error of creating an entry under its final name: a file system that cannot hold the name says so in many ways.
+    /// The error of creating an entry under its final name: a file system that cannot hold the name says so in many
+    /// ways.
     pub fn of_name(error: io::Error) -> Self {
         match Errno::from_io_error(&error) {
             Some(Errno::INVAL | Errno::NOENT | Errno::ILSEQ | Errno::NAMETOOLONG) => Self::Rename(error.into()),

@@ -1,8 +1,8 @@
 //! The files of a large file that several runs copy, a range each: one partial file that all of them write, and a
 //! journal for each range.
 //!
-//! A range locks its journal, so that no two runs write one range, and shares a lock of the partial file. The run
-//! that completes the file locks it exclusively. Journals are apart, since nodes of a network file system cache whole pages.
+//! A range locks its journal, so that no two runs write one range, and shares a lock of the partial file. The run that
+//! completes the file locks it exclusively. Journals are apart, since nodes of a network file system cache whole pages.
 
 use std::io;
 use std::ops::Range;

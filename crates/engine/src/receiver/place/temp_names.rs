@@ -1,7 +1,7 @@
 //! The names of temporary files.
 //!
-//! Each final name has one temporary name, the same in every run. If another user's file, or any foreign entry, occupies
-//! this name, a random name with the same first digits replaces it.
+//! Each final name has one temporary name, the same in every run. If another user's file, or any foreign entry,
+//! occupies this name, a random name with the same first digits replaces it.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -66,11 +66,11 @@ impl Site {
     }
 
     fn tell(&self, message: &SourceMessage) {
-        self.target.handle_peer(&message.encode(self.target.copy.request.settings.number)).unwrap();
+        self.target.handle_peer(&message.encode(self.target.parts.copy.request.settings.number)).unwrap();
     }
 
     fn messages(&self) -> Vec<TargetMessage> {
-        self.target.session.take_messages()
+        self.target.parts.session.take_messages()
     }
 
     /// Marks all frames of this file as read.
@@ -84,7 +84,7 @@ impl Site {
         let file = &self.files[number];
         let (size, offset) = (file.len() as u64, (index * self.frame.bytes()) as u64);
         let payload = file.chunks(self.frame.bytes()).nth(index).unwrap().to_vec();
-        let (copy, entry) = (self.target.copy.request.settings.number, EntryId(number as u64));
+        let (copy, entry) = (self.target.parts.copy.request.settings.number, EntryId(number as u64));
         let value = self.frame.hash(size, index as u64, &payload);
         let trailer = RecordTrailer::Data(DataFrame { copy, entry, offset, check: frame_check(&payload), value });
         TestRecord { payload, trailer }
@@ -98,7 +98,7 @@ impl Site {
             modified: Timestamp::default(),
             digest: *blake3::hash(&self.files[number]).as_bytes(),
         };
-        let copy = self.target.copy.request.settings.number;
+        let copy = self.target.parts.copy.request.settings.number;
         let pack = PackFrame { copy, check: frame_check(&payload), files: numbers.map(packed).collect() };
         TestRecord { payload, trailer: RecordTrailer::Pack(pack) }
     }
@@ -115,7 +115,7 @@ impl Site {
     }
 
     fn bytes_written(&self) -> u64 {
-        self.target.copy.reporter.tally.bytes_written.load(Ordering::Relaxed)
+        self.target.parts.copy.reporter.tally.bytes_written.load(Ordering::Relaxed)
     }
 }
 
@@ -231,7 +231,7 @@ fn only_a_frame_with_a_bit_flipped_in_memory_is_requested_again() {
         }
         bring(&site, buffer, &mut writer, &mut rng, Moment::Never);
     }
-    assert_eq!(site.target.copy.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
+    assert_eq!(site.target.parts.copy.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
     site.end_file(0);
     let runs = vec![(EntryId(0), said.len() as u64 - 2)];
     assert_eq!(site.messages(), [TargetMessage::Done { runs }]);

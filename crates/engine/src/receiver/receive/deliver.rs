@@ -30,34 +30,35 @@ impl FrameReceiver {
         frame: &DataFrame,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.copy.check_copy(frame.copy)?;
+        self.parts.copy.check_copy(frame.copy)?;
         let payload = buffer.payload();
-        let admitted = self.session.apply(|machine| machine.admit_frame(frame.entry, frame.offset, payload.len()))?;
+        let admitted =
+            self.parts.session.apply(|machine| machine.admit_frame(frame.entry, frame.offset, payload.len()))?;
         let Some(item) = admitted else { return Ok(buffer) };
         let ReceiverEntry::File(file) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
-        if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, file, payload) {
-            add(&self.copy.reporter.tally.frames_resent, 1);
-            self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
+        if frame_check(payload) != frame.check || !self.parts.digests.hashes_agree(frame, file, payload) {
+            add(&self.parts.copy.reporter.tally.frames_resent, 1);
+            self.parts.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
             return Ok(buffer);
         }
         // A file of known size was counted when it was offered.
         if file.is_open_ended()
-            && let Err(error) = self.tree.quota.reserve(payload.len() as u64)
+            && let Err(error) = self.parts.tree.quota.reserve(payload.len() as u64)
         {
             writer.fail(&item, frame, error);
             return Ok(buffer);
         }
         if file.base().is_some() {
-            self.copy.reporter.delta.carried(buffer.received_len(), 0);
+            self.parts.copy.reporter.delta.carried(buffer.received_len(), 0);
         }
         if let Some((_, in_place)) = file.in_place() {
             let pieces = &[(frame.offset, payload)];
-            writer.add_written(self.deltas.write_patch(&item, (file, in_place), frame, payload.len(), pieces));
+            writer.add_written(self.parts.deltas.write_patch(&item, (file, in_place), frame, payload.len(), pieces));
             return Ok(buffer);
         }
-        self.digests.update(file, frame, payload);
+        self.parts.digests.update(file, frame, payload);
         match file.in_order_queue() {
             Some(queue) => Ok(writer.queue_in_order(queue, &item, frame, buffer)),
             None => Ok(writer.write(&item, frame, buffer)),
@@ -70,13 +71,13 @@ impl FrameReceiver {
         pack: &'p PackFrame,
         payload: &'p [u8],
     ) -> Result<Vec<NeededFile<'p>>, ProtocolError> {
-        self.copy.check_copy(pack.copy)?;
-        if frame_check(payload) != pack.check || !self.digests.pack_hashes_agree(pack, payload) {
-            add(&self.copy.reporter.tally.frames_resent, 1);
-            self.session.apply(|machine| machine.resend_pack(&pack.files))?;
+        self.parts.copy.check_copy(pack.copy)?;
+        if frame_check(payload) != pack.check || !self.parts.digests.pack_hashes_agree(pack, payload) {
+            add(&self.parts.copy.reporter.tally.frames_resent, 1);
+            self.parts.session.apply(|machine| machine.resend_pack(&pack.files))?;
             return Ok(Vec::new());
         }
-        let admitted = self.session.apply(|machine| machine.admit_pack(&pack.files))?;
+        let admitted = self.parts.session.apply(|machine| machine.admit_pack(&pack.files))?;
         let mut rest = payload;
         let mut needed = Vec::with_capacity(admitted.len());
         for (file, item) in pack.files.iter().zip(admitted) {

@@ -40,9 +40,10 @@ impl FrameReceiver {
         frame: &DeltaFrame,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.copy.check_copy(frame.copy)?;
+        self.parts.copy.check_copy(frame.copy)?;
         let steps = decode(buffer.payload(), frame.offset, frame.plain)?;
-        let admitted = self.session.apply(|machine| machine.admit_delta(frame.entry, frame.offset, frame.plain))?;
+        let admitted =
+            self.parts.session.apply(|machine| machine.admit_delta(frame.entry, frame.offset, frame.plain))?;
         let Some(item) = admitted else { return Ok(buffer) };
         let ReceiverEntry::File(file) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
@@ -50,19 +51,19 @@ impl FrameReceiver {
         let base = file.base().ok_or(ProtocolError::Unasked("a delta frame without a base file"))?;
         let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: file.size() };
         base.check(&steps, place)?;
-        if !self.deltas.may_use(base) {
-            self.deltas.request_full_frame(frame);
+        if !self.parts.deltas.may_use(base) {
+            self.parts.deltas.request_full_frame(frame);
             return Ok(buffer);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
-        self.copy.reporter.delta.carried(buffer.received_len(), old);
+        self.parts.copy.reporter.delta.carried(buffer.received_len(), old);
         if let Some(in_place) = &base.in_place {
-            let written = self.deltas.deliver_in_place(&item, (base, in_place), &steps, frame)?;
+            let written = self.parts.deltas.deliver_in_place(&item, (base, in_place), &steps, frame)?;
             written.into_iter().for_each(|written| writer.add_written(written));
             return Ok(buffer);
         }
         let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: buffer.payload().to_vec() };
-        if let Err(DeltaFrameBuild { item, .. }) = self.deltas.frame_builds.add_below(WAITING_MAX, making)
+        if let Err(DeltaFrameBuild { item, .. }) = self.parts.deltas.frame_builds.add_below(WAITING_MAX, making)
             && let ReceiverEntry::File(file) = &*item
             && let Some(base) = file.base()
         {
@@ -81,17 +82,17 @@ impl FrameReceiver {
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
         let spare = writer.spare.take().filter(|spare| spare.capacity() >= frame.plain);
-        let capacity = self.copy.request.settings.frame.bytes().max(frame.plain);
+        let capacity = self.parts.copy.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
         let mut frame_parts = parts(steps);
         // A file that cannot be opened is reported when the frame is written.
-        let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks);
+        let opened = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks);
         let is_made = opened.and_then(|opened| {
             frame_parts = self.share_base(item, base, std::mem::take(&mut frame_parts), frame.offset);
             during(Stage::Read, || base.rebuild_frame(&frame_parts, (&opened, frame.offset), made.payload_mut()))
         });
-        let len = self.copy.request.settings.frame;
+        let len = self.parts.copy.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let rebuilt = match is_made {
             Ok(()) if len.hash(file.size(), index, made.payload()) == frame.value => Rebuilt::Right,
@@ -99,13 +100,13 @@ impl FrameReceiver {
             // The source resends data that the base file no longer provides.
             Ok(()) | Err(_) => Rebuilt::BaseChanged,
         };
-        if !self.deltas.conclude_delta(base, frame, rebuilt)? {
+        if !self.parts.deltas.conclude_delta(base, frame, rebuilt)? {
             writer.spare = Some(made);
             return Ok(());
         }
         let (copy, entry, offset, value) = (frame.copy, frame.entry, frame.offset, frame.value);
         let data = DataFrame { copy, entry, offset, check: frame_check(made.payload()), value };
-        self.digests.update(file, &data, made.payload());
+        self.parts.digests.update(file, &data, made.payload());
         if frame_parts.iter().any(|part| part.is_cloned) {
             let written = frame_parts.into_iter().filter(|part| !part.is_cloned).map(|part| part.bytes);
             writer.write_parts(item, &data, made.payload(), &written.collect::<Vec<_>>());

@@ -22,19 +22,15 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::copy::ReceiverCopy;
-use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::parts::ReceiverParts;
 use crate::receiver::place::error::FileError;
-use crate::receiver::tree::TargetTree;
 use crate::receiver::written_frame::WrittenFrame;
 
 /// The writer of one stream.
 pub struct FrameWriter {
-    pub(super) copy: Arc<ReceiverCopy>,
-    pub(super) digests: Arc<DigestChecks>,
-    pub(super) tree: Arc<TargetTree>,
+    pub(super) parts: Arc<ReceiverParts>,
     engines: StreamStorage<PendingWrite>,
     depth: usize,
     free: Vec<FrameBuffer>,
@@ -102,13 +98,11 @@ struct WriteRun {
 
 impl FrameWriter {
     /// The writer of one more stream.
-    pub(super) fn new(digests: &Arc<DigestChecks>, tree: &Arc<TargetTree>, buffers: &WriteBuffers) -> Self {
-        let frame_bytes = tree.copy.request.settings.frame.bytes();
-        let depth = tree.copy.policy.depth(frame_bytes);
+    pub(super) fn new(parts: &Arc<ReceiverParts>, buffers: &WriteBuffers) -> Self {
+        let frame_bytes = parts.copy.request.settings.frame.bytes();
+        let depth = parts.copy.policy.depth(frame_bytes);
         Self {
-            copy: Arc::clone(&tree.copy),
-            digests: Arc::clone(digests),
-            tree: Arc::clone(tree),
+            parts: Arc::clone(parts),
             engines: StreamStorage::new(depth),
             depth,
             free: Vec::new(),
@@ -126,7 +120,7 @@ impl FrameWriter {
     /// Writes a verified frame. Returns a free buffer.
     pub fn write(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, buffer: FrameBuffer) -> FrameBuffer {
         let ReceiverEntry::File(file) = &**item else { return buffer };
-        let opened = match file.open_once(&self.tree.temp_files, &self.tree.copy_locks) {
+        let opened = match file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks) {
             Ok(opened) => opened,
             Err(error) => {
                 self.complete(item, frame, buffer.payload().len(), Err(error));
@@ -157,7 +151,7 @@ impl FrameWriter {
             Some(named) => Ok(named.write_parts(&opened, bytes, (frame.offset, file.size()), parts)?),
             None => Err(FileError::IsDirectory),
         };
-        let opened = file.open_once(&self.tree.temp_files, &self.tree.copy_locks);
+        let opened = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks);
         let written = during(Stage::Write, || opened.and_then(write));
         self.complete_partly(item, frame, bytes.len(), written);
     }
@@ -234,9 +228,9 @@ impl FrameWriter {
             return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
         self.end_run();
-        let plan = self.copy.policy.writing(opened, file.size(), RUN_BYTES);
-        if plan.method == IoMethod::Buffered && file.named().is_some() && self.copy.policy.is_refusal_news() {
-            self.copy.report_refusal(file);
+        let plan = self.parts.copy.policy.writing(opened, file.size(), RUN_BYTES);
+        if plan.method == IoMethod::Buffered && file.named().is_some() && self.parts.copy.policy.is_refusal_news() {
+            self.parts.copy.report_refusal(file);
         }
         if let Some(trial) = &plan.trial {
             self.meter.reset(true);
@@ -318,11 +312,11 @@ impl FrameWriter {
         let blocks = &buffer.room_mut()[..len];
         let written = match result {
             Ok(written) => {
-                add(&self.copy.reporter.tally.bytes_direct, written as u64);
+                add(&self.parts.copy.reporter.tally.bytes_direct, written as u64);
                 write_at(&**file.fd(), &blocks[written.min(len)..], offset + written as u64)
             }
             Err(error) if is_refusal(&error) => {
-                lock(&self.copy.policy.trial(&file)).refuse();
+                lock(&self.parts.copy.policy.trial(&file)).refuse();
                 write_at(&**file.fd(), blocks, offset)
             }
             Err(error) => Err(error),

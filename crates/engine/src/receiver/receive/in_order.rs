@@ -18,8 +18,8 @@ use crate::receiver::receive::frame_writer::FrameWriter;
 use crate::receiver::written_frame::WrittenFrame;
 
 impl FrameWriter {
-    /// Queues a frame. [`FrameWriter::next_written`] writes the frames now in order, unless another stream does. Returns
-    /// a free buffer.
+    /// Queues a frame. [`FrameWriter::next_written`] writes the frames now in order, unless another stream does.
+    /// Returns a free buffer.
     pub(super) fn queue_in_order(
         &mut self,
         queue: &InOrderQueue,
@@ -27,7 +27,7 @@ impl FrameWriter {
         frame: &DataFrame,
         buffer: FrameBuffer,
     ) -> FrameBuffer {
-        let frame_len = u64::from(self.copy.request.settings.frame.get());
+        let frame_len = u64::from(self.parts.copy.request.settings.frame.get());
         let capacity = buffer.capacity();
         if queue.add(frame.offset / frame_len, frame, buffer) {
             self.in_order = Some(Arc::clone(item));
@@ -41,7 +41,7 @@ impl FrameWriter {
         let ReceiverEntry::File(file) = &*item else { return None };
         let queue = file.in_order_queue()?;
         let (index, frame, buffer) = queue.take_next()?;
-        self.digests.update_in_order(file, index, buffer.payload());
+        self.parts.digests.update_in_order(file, index, buffer.payload());
         let (result, len) =
             (during(Stage::WritePipe, || self.write_to_sink(file, buffer.payload())), buffer.payload().len());
         queue.record_write(result.is_err());
@@ -54,7 +54,7 @@ impl FrameWriter {
         match &file.kind {
             Receiving::Pipe(sink, _) => sink.write(bytes),
             Receiving::Named(_) | Receiving::Special(_) => {
-                Ok(write_on(&**file.open_once(&self.tree.temp_files, &self.tree.copy_locks)?.fd(), bytes)?)
+                Ok(write_on(&**file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks)?.fd(), bytes)?)
             }
         }
     }

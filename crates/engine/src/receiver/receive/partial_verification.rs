@@ -17,13 +17,10 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
 use crate::receiver::bounded_queue::BoundedQueue;
-use crate::receiver::copy::ReceiverCopy;
-use crate::receiver::delta::DeltaStage;
-use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::partial::gaps;
-use crate::receiver::session::ReceiverSession;
+use crate::receiver::parts::ReceiverParts;
 
 /// Most frames in one report to the source.
 const FRAMES_PER_REPORT: u64 = 64;
@@ -38,10 +35,7 @@ pub enum VerificationClaim {
 
 /// Verifies partial files.
 pub struct PartialVerifier {
-    copy: Arc<ReceiverCopy>,
-    session: Arc<ReceiverSession>,
-    digests: Arc<DigestChecks>,
-    deltas: Arc<DeltaStage>,
+    parts: Arc<ReceiverParts>,
     /// Claims to verify.
     pub(crate) claims: BoundedQueue<VerificationClaim>,
 }
@@ -72,14 +66,8 @@ pub struct PartialVerification<'f> {
 }
 
 impl PartialVerifier {
-    pub(crate) fn new(digests: &Arc<DigestChecks>, deltas: &Arc<DeltaStage>) -> Self {
-        Self {
-            copy: Arc::clone(&deltas.copy),
-            session: Arc::clone(&deltas.session),
-            digests: Arc::clone(digests),
-            deltas: Arc::clone(deltas),
-            claims: BoundedQueue::default(),
-        }
+    pub(crate) fn new(parts: &Arc<ReceiverParts>) -> Self {
+        Self { parts: Arc::clone(parts), claims: BoundedQueue::default() }
     }
 
     /// Begins with a file, and reports its unrecorded frames as missing.
@@ -92,10 +80,10 @@ impl PartialVerifier {
         let Some(journal) = file.journal() else { return Err(io::Error::other("its journal is gone")) };
         let recorded = journal.recorded()?;
         // Unrecorded frames can be requested during verification.
-        let gaps = gaps(&recorded, file.frames(self.copy.request.settings.frame));
+        let gaps = gaps(&recorded, file.frames(self.parts.copy.request.settings.frame));
         match file.base() {
-            Some(_) => self.deltas.sign(entry, item, gaps.clone()),
-            None => self.deltas.report_missing_ranges(entry, &gaps),
+            Some(_) => self.parts.deltas.sign(entry, item, gaps.clone()),
+            None => self.parts.deltas.report_missing_ranges(entry, &gaps),
         }
         let Some(Ok(opened)) = file.opened() else { return Err(io::Error::other("its partial file is gone")) };
         // Requested frames need no verification.
@@ -104,10 +92,10 @@ impl PartialVerifier {
             entry,
             file,
             opened: Arc::new(OpenedFile::to_read(opened.fd())?),
-            reader: self.copy.reader(),
+            reader: self.parts.copy.reader(),
             left: recorded.iter().filter(|run| !is_asked_for(run)).collect(),
             is_reported: false,
-            compare: file.is_to_be_compared() || self.digests.is_read_anyway(),
+            compare: file.is_to_be_compared() || self.parts.digests.is_read_anyway(),
             held_bytes: 0,
             damaged: 0,
         };
@@ -118,15 +106,15 @@ impl PartialVerifier {
     /// Verifies some more frames. Reports the file with the last of them, before they may end the copy. `None` after
     /// that, and when the copy is over.
     pub(crate) fn next(&self, verification: &mut PartialVerification<'_>) -> io::Result<Option<Vec<VerifiedFrames>>> {
-        if verification.is_reported || self.session.is_stopped() {
+        if verification.is_reported || self.parts.session.is_stopped() {
             return Ok(None);
         }
         let held = self.verify_some(verification)?;
         if verification.left.is_empty() {
             let PartialVerification { file, compare, held_bytes, damaged, .. } = *verification;
-            let (path, size) = (file.display_path(&self.copy.destination), file.size());
+            let (path, size) = (file.display_path(&self.parts.copy.destination), file.size());
             let report = ResumeReport { path, size, held: held_bytes, damaged, compared: compare };
-            self.copy.reporter.send(&WorkerMessage::Resumed(report));
+            self.parts.copy.reporter.send(&WorkerMessage::Resumed(report));
             verification.is_reported = true;
         }
         Ok(Some(held))
@@ -135,7 +123,7 @@ impl PartialVerifier {
     /// Queues the first range in the reader.
     fn begin_range(&self, PartialVerification { opened, reader, left, file, .. }: &mut PartialVerification<'_>) {
         let Some(range) = left.front() else { return };
-        let frame_bytes = u64::from(self.copy.request.settings.frame.get());
+        let frame_bytes = u64::from(self.parts.copy.request.settings.frame.get());
         let plan = IoPlan { cached: opened.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
         let end = (range.end * frame_bytes).min(file.size());
         reader.add(Arc::clone(opened), plan, range.start * frame_bytes, end);
@@ -150,7 +138,7 @@ impl PartialVerifier {
         let count = (range.end - range.start).min(FRAMES_PER_REPORT);
         let frames = range.start..range.start + count;
         range.start = frames.end;
-        let (frame, mut held) = (self.copy.request.settings.frame, Vec::<VerifiedFrames>::new());
+        let (frame, mut held) = (self.parts.copy.request.settings.frame, Vec::<VerifiedFrames>::new());
         let mut is_consecutive = false;
         for (index, recorded) in frames.clone().zip(journal.records(frames.start, count as usize)?) {
             let buffer = verification.reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
@@ -159,7 +147,7 @@ impl PartialVerifier {
                 .filter(|_| len == Some(buffer.payload().len()))
                 .and_then(|recorded| self.verified_value(&recorded, file.size(), index, buffer.payload()));
             if value.is_some() && !verification.compare {
-                self.digests.update_with_verified(file, index, buffer.payload());
+                self.parts.digests.update_with_verified(file, index, buffer.payload());
             }
             verification.reader.give_back(buffer);
             match (value, held.last_mut()) {
@@ -167,13 +155,13 @@ impl PartialVerifier {
                 (Some(value), _) => held.push(VerifiedFrames { entry, first: index, values: vec![value] }),
                 (None, _) => {
                     verification.damaged += 1;
-                    self.session.apply(|machine| machine.lacks(entry, &[index..index + 1]));
+                    self.parts.session.apply(|machine| machine.lacks(entry, &[index..index + 1]));
                 }
             }
             is_consecutive = value.is_some();
             if is_consecutive {
                 let len = len.unwrap_or(0) as u64;
-                add(&self.copy.reporter.tally.bytes_skipped, len);
+                add(&self.parts.copy.reporter.tally.bytes_skipped, len);
                 verification.held_bytes += len;
             }
         }
@@ -194,9 +182,9 @@ impl PartialVerifier {
         payload: &[u8],
     ) -> Option<Digest> {
         let check = frame_check(payload);
-        let has_values = self.copy.request.settings.blake3;
+        let has_values = self.parts.copy.request.settings.blake3;
         let wanted = has_values || recorded.value.is_some();
-        let value = wanted.then(|| self.copy.request.settings.frame.hash(size, index, payload));
+        let value = wanted.then(|| self.parts.copy.request.settings.frame.hash(size, index, payload));
         let is_same = check == recorded.check && recorded.value.is_none_or(|recorded| Some(recorded) == value);
         is_same.then(|| value.filter(|_| has_values).unwrap_or_else(|| check_value(check)))
     }

@@ -24,8 +24,8 @@ use crate::receiver::file::named::NamedFile;
 use crate::receiver::receive::FrameReceiver;
 
 impl FrameReceiver {
-    /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if that
-    /// is impossible or unwanted: nothing has changed, and the frames must be delivered.
+    /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if
+    /// that is impossible or unwanted: nothing has changed, and the frames must be delivered.
     pub(crate) fn share(
         &self,
         source: &OpenedFile,
@@ -33,12 +33,12 @@ impl FrameReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<Option<Vec<TargetStep<ReceiverEntry>>>, ProtocolError> {
-        let needs_contents = self.copy.request.settings.blake3 || self.digests.wants_digests();
-        if needs_contents || self.copy.policy.is_forced() || self.reflinks.is_refused(source) {
+        let needs_contents = self.parts.copy.request.settings.blake3 || self.parts.digests.wants_digests();
+        if needs_contents || self.parts.copy.policy.is_forced() || self.reflinks.is_refused(source) {
             return Ok(None);
         }
         let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(None) };
-        let frame_bytes = u64::from(self.copy.request.settings.frame.get());
+        let frame_bytes = u64::from(self.parts.copy.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
         let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
         if !during(Stage::Write, || self.share_range(source, &item, offset..offset + len, offset)) {
@@ -46,13 +46,13 @@ impl FrameReceiver {
             return Ok(None);
         }
         if let ReceiverEntry::File(file) = &*item {
-            file.count_written(len, &self.copy.reporter.tally.bytes_written);
+            file.count_written(len, &self.parts.copy.reporter.tally.bytes_written);
         }
-        add(&self.copy.reporter.tally.bytes_cloned, len);
+        add(&self.parts.copy.reporter.tally.bytes_cloned, len);
         let written = |machine: &mut TargetSession<_>| {
             frames.map(|index| machine.frame_written(entry, index * frame_bytes, NO_VALUE)).collect()
         };
-        Ok(Some(self.session.apply(written)))
+        Ok(Some(self.parts.session.apply(written)))
     }
 
     /// Admits all frames or none: `None` if one of them exists or is being written, or if the file has no blocks.
@@ -62,9 +62,9 @@ impl FrameReceiver {
         size: u64,
         frames: &Range<u64>,
     ) -> Result<Option<Arc<ReceiverEntry>>, ProtocolError> {
-        let frame = self.copy.request.settings.frame;
+        let frame = self.parts.copy.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        self.session.apply(|machine| {
+        self.parts.session.apply(|machine| {
             let mut item = None;
             for index in frames.clone() {
                 let offset = index.saturating_mul(frame.get().into());
@@ -83,8 +83,8 @@ impl FrameReceiver {
 
     /// Releases admitted frames, which are delivered instead.
     fn release(&self, entry: EntryId, frames: Range<u64>) {
-        let frame_bytes = u64::from(self.copy.request.settings.frame.get());
-        self.session.apply(|machine| frames.for_each(|index| machine.release_frame(entry, index * frame_bytes)));
+        let frame_bytes = u64::from(self.parts.copy.request.settings.frame.get());
+        self.parts.session.apply(|machine| frames.for_each(|index| machine.release_frame(entry, index * frame_bytes)));
     }
 
     /// Clones what a frame has in common with its base file, as far as possible.
@@ -98,7 +98,7 @@ impl FrameReceiver {
         let ReceiverEntry::File(file) = item else { return parts };
         let Ok(base) = base.opened() else { return parts };
         let may_share = file.named().is_some_and(NamedFile::takes_blocks)
-            && !self.copy.policy.is_forced()
+            && !self.parts.copy.policy.is_forced()
             && !self.reflinks.is_refused(&base);
         if !may_share {
             return parts;
@@ -110,7 +110,7 @@ impl FrameReceiver {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, range: Range<u64>, offset: u64) -> bool {
         let ReceiverEntry::File(file) = item else { return false };
         // The delivery of its frames reports a file that cannot be opened.
-        let Ok(opened) = file.open_once(&self.tree.temp_files, &self.tree.copy_locks) else { return false };
+        let Ok(opened) = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks) else { return false };
         let Some(named) = file.named() else { return false };
         match named.share_range(&opened, source, range, offset) {
             Ok(()) => true,

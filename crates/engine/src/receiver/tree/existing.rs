@@ -11,18 +11,19 @@ use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes, is_root};
+use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
     /// Requests the lookups of the entries from `at` on that are in one directory, at the first of them, if lookups
     /// wait.
-    pub(crate) fn look_ahead(&self, entries: &[Entry], at: usize) {
+    pub(crate) fn look_ahead(&self, session: &ReceiverSession, entries: &[Entry], at: usize) {
         let Some((directory, _)) = entries[at].place.child().filter(|_| self.lookups.is_of_use()) else { return };
         let in_directory = |entry: &'_ Entry| entry.place.child().is_some_and(|(parent, _)| parent == directory);
         if at > 0 && in_directory(&entries[at - 1]) {
             return;
         }
-        let Some(item) = self.session.read(|machine| machine.directory(directory)) else { return };
+        let Some(item) = session.read(|machine| machine.directory(directory)) else { return };
         let ReceiverEntry::Directory { dir, fresh: false, .. } = &*item else { return };
         let names = entries[at..].iter().take_while(|entry| in_directory(entry));
         self.lookups.request(dir, names.filter_map(|entry| Some(entry.place.child()?.1)));

@@ -142,8 +142,8 @@ mod tests {
             more: None,
         });
         let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
-        target.handle_peer(&offer.encode(target.copy.request.settings.number)).unwrap();
-        match target.session.take_messages().pop() {
+        target.handle_peer(&offer.encode(target.parts.copy.request.settings.number)).unwrap();
+        match target.parts.session.take_messages().pop() {
             Some(TargetMessage::Want { needs, .. }) => needs,
             other => panic!("{other:?}"),
         }
@@ -156,14 +156,15 @@ mod tests {
         let (target, directory) = target(ListedKinds::Files);
         let below = OperandDestination { below: vec![Name::new(b"made").unwrap()], ..place(1) };
         let places = vec![place(0), below, place(2), place(3)];
-        target.tree.add_listed(DestinationBatch { first: 0, places }).unwrap();
+        target.parts.tree.add_listed(DestinationBatch { first: 0, places }).unwrap();
         let needs =
             offer(&target, 0, &[(1, file()), (1, file()), (4, file()), (2, EntryContent::Directory), (3, link())]);
         let refused = TransferNeed::Refused;
         assert_eq!(needs, [TransferNeed::All, refused, refused, refused, refused]);
         assert!(directory.path().join("made").is_dir());
-        let passed =
-            |before| target.handle_peer(&SourceMessage::ListAck { before }.encode(target.copy.request.settings.number));
+        let passed = |before| {
+            target.handle_peer(&SourceMessage::ListAck { before }.encode(target.parts.copy.request.settings.number))
+        };
         assert!(passed(3).is_err());
         assert_eq!(passed(4), Err(ProtocolError::Unasked("skipped source arguments")), "it was given up");
     }
@@ -171,13 +172,14 @@ mod tests {
     #[test]
     fn directories_need_recursive_copies_and_lists_need_list_copies() {
         let (trees, directory) = target(ListedKinds::Trees);
-        trees.tree.add_listed(batch(0, 1)).unwrap();
+        trees.parts.tree.add_listed(batch(0, 1)).unwrap();
         assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);
         assert!(directory.path().join("0").is_dir());
         let (none, _directory) = target(ListedKinds::No);
-        assert_eq!(none.tree.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed source argument")));
+        assert_eq!(none.parts.tree.add_listed(batch(0, 1)), Err(ProtocolError::Unasked("a listed source argument")));
         assert!(
-            none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.copy.request.settings.number)).is_err()
+            none.handle_peer(&SourceMessage::ListAck { before: 0 }.encode(none.parts.copy.request.settings.number))
+                .is_err()
         );
     }
 }

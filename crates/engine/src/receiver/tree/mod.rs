@@ -29,7 +29,6 @@ use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::directory_locks::DirectoryLocks;
 use crate::receiver::place::journal::JournalLocation;
 use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
-use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::case_folding::CaseFolding;
 use crate::receiver::tree::list_batches::ListedBatches;
 use crate::receiver::tree::merged_sources::MergedSources;
@@ -39,7 +38,6 @@ use crate::receiver::tree::parent_directories::Below;
 pub struct TargetTree {
     pub(super) copy: Arc<ReceiverCopy>,
     pub(super) metadata: Arc<MetadataWriter>,
-    pub(super) session: Arc<ReceiverSession>,
     pub(super) removals: Arc<Removals>,
     /// Directories between the destination and the source arguments.
     pub(super) parents: Below,
@@ -73,7 +71,6 @@ impl TargetTree {
         Self {
             copy: Arc::clone(copy),
             metadata: Arc::clone(&removals.metadata),
-            session: Arc::clone(&removals.session),
             removals: Arc::clone(removals),
             parents: Below::default(),
             list_batches: ListedBatches::default(),

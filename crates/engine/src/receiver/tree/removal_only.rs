@@ -8,12 +8,13 @@ use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
     /// Answers an entry where nothing is copied: existing directories are entered.
-    pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.session.read(|machine| machine.parent(&entry.place));
+    pub(crate) fn answer_only_removal(&self, session: &ReceiverSession, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+        let parent = session.read(|machine| machine.parent(&entry.place));
         if entry.kind != EntryContent::Directory {
             return if matches!(parent, ParentDirectory::Refused) {
                 EntryAnswer::Refused

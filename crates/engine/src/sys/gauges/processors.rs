@@ -1,4 +1,5 @@
-//! What the processors that this process may use are at (proc(5), `stat`, `pressure`), and how it fares under its quota.
+//! What the processors that this process may use are at (proc(5), `stat`, `pressure`), and how it fares under its
+//! quota.
 
 use haul_proto::wire::resource_metrics::Processors;
 use rustix::thread::{CpuSet, sched_getaffinity};

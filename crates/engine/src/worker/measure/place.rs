@@ -1,7 +1,7 @@
-//! A scratch directory of a probe at the target: created under a unique name, locked while in use, and removed with what
-//! the probe put into it. A killed probe releases its lock, and the next probe removes its directory. That one is known
-//! by a token, which the user's state directory records; a name alone proves nothing in a directory that others can
-//! write.
+//! A scratch directory of a probe at the target: created under a unique name, locked while in use, and removed with
+//! what the probe put into it. A killed probe releases its lock, and the next probe removes its directory. That one is
+//! known by a token, which the user's state directory records; a name alone proves nothing in a directory that others
+//! can write.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -117,8 +117,8 @@ fn open(path: &Path) -> io::Result<(Dir, PathBuf)> {
     Ok((Dir::open_root(&absolute)?, absolute))
 }
 
-/// Removes scratch directories left by killed probes of this user, those of `records`. A directory that cannot be removed
-/// does no harm.
+/// Removes scratch directories left by killed probes of this user, those of `records`. A directory that cannot be
+/// removed does no harm.
 fn remove_abandoned(parent: &Dir, records: &ScratchRecords) -> u32 {
     let mut names = Vec::new();
     let listed = each_name(parent, |name, kind| {

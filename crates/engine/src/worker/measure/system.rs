@@ -4,7 +4,7 @@ use std::fs;
 
 use haul_proto::wire::network_settings::{NetworkSettings, SocketBuffers, TcpBuffers};
 
-use crate::sys::{interfaces, links, memory};
+use crate::sys::{interface_settings, interfaces, memory};
 
 /// Most ancestors of a process to look at.
 const ANCESTORS_MAX: usize = 32;
@@ -19,8 +19,8 @@ pub fn network() -> NetworkSettings {
         TcpBuffers { min_bytes, default_bytes, max_bytes }
     };
     let advertised = interfaces::addresses();
-    let mut links = links::interfaces();
-    links.retain(|link| advertised.iter().any(|local| local.interface == link.name));
+    let mut settings = interface_settings::interfaces();
+    settings.retain(|interface| advertised.iter().any(|local| local.interface == interface.name));
     NetworkSettings {
         receive: SocketBuffers { default_bytes: one("rmem_default"), max_bytes: one("rmem_max") },
         send: SocketBuffers { default_bytes: one("wmem_default"), max_bytes: one("wmem_max") },
@@ -29,7 +29,7 @@ pub fn network() -> NetworkSettings {
         tcp_receive: tcp("tcp_rmem"),
         tcp_send: tcp("tcp_wmem"),
         free_memory_bytes: memory::available_bytes(),
-        interfaces: links,
+        interfaces: settings,
     }
 }
 

@@ -84,8 +84,8 @@ pub(super) fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
 /// Starts the target's threads that read and verify files. They end with the copy, and its end does not wait for them:
 /// the source waits for their results.
 fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.copy.compares() {
-        for id in 0..target.copy.settings().streams {
+    if target.parts.copy.compares() {
+        for id in 0..target.parts.copy.settings().streams {
             let target = Arc::clone(target);
             shared.spawn(&format!("haul-t{id}"), move |shared| {
                 let _entered = shared.stages.enter(Some(id), Stage::Check);
@@ -94,7 +94,7 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         }
         return;
     }
-    for number in 0..target.deltas.base_file_readers() {
+    for number in 0..target.parts.deltas.base_file_readers() {
         let target = Arc::clone(target);
         let making = Arc::clone(&target);
         shared.spawn(&format!("haul-o{number}"), move |_| target.sign_base_files());
@@ -118,7 +118,7 @@ pub(super) fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetRecei
     start_settling(shared, target);
     start_watching(shared, target);
     let weak = Arc::downgrade(shared);
-    target.session.on_stream_request(move |wish| {
+    target.parts.session.on_stream_request(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
         match wish {
             StreamRequest::More(count, path) => drop(shared.pool.make(count, path)),
@@ -131,10 +131,10 @@ pub(super) fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetRecei
 
 /// Starts the supervision of a program; it ends with the copy.
 fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.copy.has_program() {
+    if target.parts.copy.has_program() {
         let target = Arc::clone(target);
         shared.spawn("haul-program", move |shared| {
-            let failed = target.copy.watch_program(|| shared.pause(PROGRAM_POLL));
+            let failed = target.parts.copy.watch_program(|| shared.pause(PROGRAM_POLL));
             failed.into_iter().for_each(|error| shared.fail(&error.to_string()));
         });
     }
@@ -153,7 +153,7 @@ fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
 }
 
 pub(super) fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<TargetReceiver>) {
-    target.copy.joins_source();
+    target.parts.copy.joins_source();
     start_walk(shared, source);
     start_proof(shared, target);
     let (from, to) = (Arc::clone(source), Arc::clone(target));
@@ -200,7 +200,7 @@ fn forward_messages(
 
 fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Receiver<Vec<u8>>) {
     let _entered = shared.stages.enter(None, Stage::ExamineWait);
-    let (mut unpacking, copy) = (MessageDecompressor::default(), target.copy.settings().number);
+    let (mut unpacking, copy) = (MessageDecompressor::default(), target.parts.copy.settings().number);
     for message in messages {
         let take = || target.handle_peer(&unpacking.unpack(&message, copy)?);
         if let Err(fault) = during(Stage::Examine, take) {
@@ -231,7 +231,7 @@ pub(super) fn report_load(shared: &RuntimeShared) {
                 shared.report_load();
                 shared.report_source_streams();
                 shared.report_activity();
-                shared.reporters().for_each(Reporter::slowest_so_far);
+                shared.reporters().for_each(Reporter::report_slowest);
             }
             _ => drop(shared.sample_metrics()),
         }
