@@ -27,7 +27,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::compressed_message::CompressedMessage;
-use haul_proto::wire::control_channel::{LinkChannel, encode_header};
+use haul_proto::wire::control_channel::{ControlChannel, encode_header};
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::{AttributeEnd, Difference};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
@@ -555,9 +555,14 @@ fn handshake() -> Vec<u8> {
 }
 
 fn link_headers() -> Vec<Vec<u8>> {
-    [LinkChannel::Controller, LinkChannel::Peer, LinkChannel::Stream(StreamId(0)), LinkChannel::Stream(StreamId(255))]
-        .map(|channel| encode_header(channel, 1000).to_vec())
-        .into()
+    [
+        ControlChannel::Controller,
+        ControlChannel::Peer,
+        ControlChannel::Stream(StreamId(0)),
+        ControlChannel::Stream(StreamId(255)),
+    ]
+    .map(|channel| encode_header(channel, 1000).to_vec())
+    .into()
 }
 
 /// An offer, the target's answer, work, and the end.
