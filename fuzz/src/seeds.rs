@@ -40,18 +40,16 @@ use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{
-    FileReport, ItemReport, ResumeReport, SkipReport, WindowLimits, WorkerHello, WorkerMessage,
+    FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WindowLimits, WorkerHello, WorkerMessage,
 };
 use haul_proto::wire::request::{
-    ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
 };
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::samples;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
-use haul_proto::wire::slowest_files::SlowFile;
-use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, encode_trailer};
 use haul_proto::wire::storage::{Fsync, Verify};

@@ -42,10 +42,11 @@ use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{ItemReport, WindowLimits, WorkerHello, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
+use haul_proto::wire::request::{
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, TargetOperand, TargetRequest,
+};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::samples;
-use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, WriteOptions};

@@ -14,10 +14,11 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::{Counters, FinalReport};
 use haul_proto::wire::difference::Difference;
-use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, WorkerHello, WorkerMessage};
+use haul_proto::wire::report::{
+    FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WorkerHello, WorkerMessage,
+};
 use haul_proto::wire::request::TargetOperand;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
-use haul_proto::wire::slowest_files::SlowFile;
 use haul_proto::wire::source_activity::SourceActivity;
 
 use super::scene::{Scene, Way, source_ready, target_ready};

@@ -210,7 +210,7 @@ impl ListFeeder {
             return Err(ListedSourceError::PathLength);
         }
         let place = OperandDestination { below, name };
-        match self.twins.is_new(&place) {
+        match self.twins.insert(&place) {
             true => Ok((path, place)),
             false => Err(ListedSourceError::DuplicateTarget),
         }

@@ -79,7 +79,7 @@ pub fn start_all(
     let mut failure = None;
     for (index, (role, host)) in hosts.iter().enumerate() {
         let turn = in_turn.then(|| Arc::clone(&turn));
-        match start_one(index, (*role, host), copy, program, turn, &stop, &sender) {
+        match start_one(index, *role, host, copy, program, turn, &stop, &sender) {
             Ok(thread) => threads.push(thread),
             Err(error) => failure = Some(error),
         }
@@ -122,7 +122,8 @@ pub fn start_all(
 /// Starts a worker in a thread, after its turn if there is one, and sends the result.
 fn start_one(
     index: usize,
-    (role, host): (WorkerRole, &Host),
+    role: WorkerRole,
+    host: &Host,
     copy: &CopySpec,
     program: &WorkerProgram,
     turn: Option<Arc<Mutex<()>>>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::LINKS_MAX;
-use haul_proto::path_selection::{PathChoice, PathSample as SeenWhole, PathSelector};
+use haul_proto::path_selection::{PathChoice, PathSample, PathSelector};
 use haul_proto::stream_recovery::{StreamRecovery, StreamSample};
 
 use crate::sys::tcp_info::TcpInfo;
@@ -62,8 +62,8 @@ impl PathMeasurement {
         self.busy += info.busy.all;
     }
 
-    fn whole(&self, path: PathId) -> SeenWhole {
-        SeenWhole {
+    fn whole(&self, path: PathId) -> PathSample {
+        PathSample {
             path,
             streams: u16::try_from(self.streams.len()).unwrap_or(u16::MAX),
             acknowledged_bytes: self.acknowledged_bytes,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_base::control_channel::ControlWriter;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace};
-use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::wire::request::{SourceRequest, SymlinkMode};
 
 use super::super::tests::{make_file, offers, request};
 use super::*;
@@ -16,15 +16,15 @@ use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
 
 fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
-    let mut request = SourceRequest { tell_digests: true, ..request(operands, LinkRule::Keep) };
+    let mut request = SourceRequest { tell_digests: true, ..request(operands, SymlinkMode::Keep) };
     change(&mut request);
     Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
 /// The offered files: names and digests.
 fn digests(source: &Source) -> Vec<(String, Option<Digest>)> {
-    let name = |place: &EntryPlace| match place {
-        EntryPlace::Child { name, .. } => String::from_utf8_lossy(name.as_bytes()).into_owned(),
+    let name = |place: &EntryLocation| match place {
+        EntryLocation::Child { name, .. } => String::from_utf8_lossy(name.as_bytes()).into_owned(),
         other => format!("{other:?}"),
     };
     let file = |entry: Entry| match entry.kind {

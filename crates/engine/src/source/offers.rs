@@ -9,7 +9,7 @@ use haul_base::copy::display_path::below;
 use haul_base::copy::error::CHANGED_SINCE_PLAN;
 use haul_base::copy::spec::Symlinks;
 use haul_base::sys::describe::describe;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::hard_links::LinkDirectoryName;
 use haul_proto::ids::EntryId;
@@ -17,7 +17,7 @@ use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::ListingEnd;
-use haul_proto::wire::request::SymlinkMode as LinkRule;
+use haul_proto::wire::request::SymlinkMode;
 use haul_proto::wire::resource_metrics::Stage;
 
 use super::digest::WalkDigester;
@@ -67,9 +67,9 @@ impl Source {
 /// Walks all source arguments.
 fn walk(source: &Source) {
     let symlinks = match source.request.links {
-        LinkRule::Keep | LinkRule::KeepAll => Symlinks::Keep,
-        LinkRule::Follow => Symlinks::Follow,
-        LinkRule::Ignore => Symlinks::Ignore,
+        SymlinkMode::Keep | SymlinkMode::KeepAll => Symlinks::Keep,
+        SymlinkMode::Follow => Symlinks::Follow,
+        SymlinkMode::Ignore => Symlinks::Ignore,
     };
     let kept = source.request.preserve;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
@@ -204,7 +204,7 @@ impl OfferBuilder<'_> {
             OperandKind::File(parent, name, stat) => {
                 let place =
                     SourcePath { parent: parent.clone(), name: name.clone(), links: operand_links(), is_operand: true };
-                let at = EntryPlace::Operand(operand.number);
+                let at = EntryLocation::Operand(operand.number);
                 self.file(operand, at, place, stat)
             }
             OperandKind::Symlink(parent, name, points_to, meta) => {
@@ -214,7 +214,7 @@ impl OfferBuilder<'_> {
                     links: FollowLinks::Itself,
                     is_operand: true,
                 };
-                self.symlink(operand, EntryPlace::Operand(operand.number), place, points_to.clone(), *meta)
+                self.symlink(operand, EntryLocation::Operand(operand.number), place, points_to.clone(), *meta)
             }
             OperandKind::Null(size) => self.null(operand, *size),
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
@@ -240,7 +240,7 @@ impl OfferBuilder<'_> {
 
     fn found(&mut self, operand: &OfferedOperand, found: WalkEntry) -> Option<()> {
         let reporter = &self.source.reporter;
-        if self.is_skipped(&found) {
+        if self.track_refused(&found) {
             return Some(());
         }
         match found {
@@ -347,7 +347,7 @@ impl OfferBuilder<'_> {
         parent: Dir,
         name: Name,
         links: FollowLinks,
-    ) -> Option<(EntryPlace, SourcePath)> {
+    ) -> Option<(EntryLocation, SourcePath)> {
         std::mem::take(&mut self.empty).into_iter().try_for_each(|entered| self.directory(operand, entered))?;
         let entry_place = self.place_of(operand, Some(&name));
         Some((entry_place, SourcePath { parent, name, links, is_operand: false }))
@@ -363,7 +363,7 @@ impl OfferBuilder<'_> {
     fn symlink(
         &mut self,
         operand: &OfferedOperand,
-        entry_place: EntryPlace,
+        entry_place: EntryLocation,
         place: SourcePath,
         points_to: Box<[u8]>,
         meta: EntryMetadata,
@@ -383,7 +383,7 @@ impl OfferBuilder<'_> {
         let place = self.place_of(operand, name.as_ref());
         let mut entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more };
         self.drop_attributes_without_room(operand, &mut entry);
-        let name_len = if let EntryPlace::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
+        let name_len = if let EntryLocation::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
         let id = self.offer(entry, SourceEntry::directory(Arc::clone(&operand.path)))?;
         self.open.push(OpenDirectory { id, name_len, hides, has_vanished: false });
         if !self.source.request.tell_left_out {
@@ -398,8 +398,10 @@ impl OfferBuilder<'_> {
             return;
         }
         entry.more = None;
-        let path =
-            below(&operand.path, if let EntryPlace::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" });
+        let path = below(
+            &operand.path,
+            if let EntryLocation::Child { name, .. } = &entry.place { name.as_bytes() } else { b"" },
+        );
         self.source.reporter.failed(path, TOO_MANY_ATTRIBUTES);
     }
 
@@ -438,8 +440,9 @@ impl OfferBuilder<'_> {
         self.source.request.skip.unreadable && denied()
     }
 
-    /// Whether to skip contents of a refused directory, whose own failure was reported.
-    fn is_skipped(&mut self, found: &WalkEntry) -> bool {
+    /// Follows the walk into and out of refused directories, whose own failures were reported. Returns whether to skip
+    /// what is found.
+    fn track_refused(&mut self, found: &WalkEntry) -> bool {
         let is_refused = |parent: &OpenDirectory| self.source.lock().machine.is_refused(parent.id);
         let refused = self.skipping > 0
             || self.source.walk.has_refused.load(Ordering::Relaxed) && self.open.last().is_some_and(is_refused);
@@ -455,7 +458,7 @@ impl OfferBuilder<'_> {
     fn file(
         &mut self,
         operand: &OfferedOperand,
-        entry_place: EntryPlace,
+        entry_place: EntryLocation,
         place: SourcePath,
         stat: &FileStat,
     ) -> Option<()> {
@@ -497,8 +500,8 @@ impl OfferBuilder<'_> {
     }
 
     /// Counts a file whose further names become hard links; `None` if they are copied as separate files.
-    fn count_linked(&mut self, place: &EntryPlace, stat: &FileStat) -> Option<LinkCharge> {
-        let EntryPlace::Child { parent, name } = place else { return None };
+    fn count_linked(&mut self, place: &EntryLocation, stat: &FileStat) -> Option<LinkCharge> {
+        let EntryLocation::Child { parent, name } = place else { return None };
         if !self.source.request.preserve.hard_links || stat.names < 2 {
             return None;
         }
@@ -514,11 +517,11 @@ impl OfferBuilder<'_> {
     fn is_other_name(
         &mut self,
         operand: &OfferedOperand,
-        at: &EntryPlace,
+        at: &EntryLocation,
         place: &SourcePath,
         stat: &FileStat,
     ) -> Option<bool> {
-        let EntryPlace::Child { .. } = at else { return Some(false) };
+        let EntryLocation::Child { .. } = at else { return Some(false) };
         let Some((to, removable)) = self.linked.first_of(stat) else { return Some(false) };
         let kind = EntryContent::HardLink { to, size: stat.size };
         let entry = Entry { place: at.clone(), kind, meta: stat.meta, version: None, more: None };
@@ -532,7 +535,7 @@ impl OfferBuilder<'_> {
         self.source.count_found(size);
         let meta = own_meta();
         let item = SourceEntry::null(Arc::clone(&operand.path), size, meta.modified);
-        let place = EntryPlace::Operand(operand.number);
+        let place = EntryLocation::Operand(operand.number);
         self.offer(Entry { place, kind: EntryContent::File { size }, meta, version: None, more: None }, item)
             .map(|_| ())
     }
@@ -542,7 +545,7 @@ impl OfferBuilder<'_> {
         self.source.count_found(0);
         let meta = own_meta();
         let entry = Entry {
-            place: EntryPlace::Operand(operand.number),
+            place: EntryLocation::Operand(operand.number),
             kind: EntryContent::Stream,
             meta,
             version: None,
@@ -557,22 +560,22 @@ impl OfferBuilder<'_> {
         self.source.count_found(file.stat.size);
         let mut item = SourceEntry::input(Arc::clone(&operand.path), Arc::clone(file));
         item.tolerates = self.source.tolerates();
-        let entry = self.source.file_entry(EntryPlace::Operand(operand.number), &file.stat);
+        let entry = self.source.file_entry(EntryLocation::Operand(operand.number), &file.stat);
         let meta = EntryMetadata { modified: now(), ..own_meta() };
         self.offer(Entry { meta, version: None, ..entry }, item).map(drop)
     }
 
-    fn place_of(&self, operand: &OfferedOperand, name: Option<&Name>) -> EntryPlace {
+    fn place_of(&self, operand: &OfferedOperand, name: Option<&Name>) -> EntryLocation {
         match (self.open.last(), name) {
-            (Some(parent), Some(name)) => EntryPlace::Child { parent: parent.id, name: name.clone() },
-            _ => EntryPlace::Operand(operand.number),
+            (Some(parent), Some(name)) => EntryLocation::Child { parent: parent.id, name: name.clone() },
+            _ => EntryLocation::Operand(operand.number),
         }
     }
 
     /// Offers an entry once the window allows.
     fn offer(&mut self, mut entry: Entry, item: SourceEntry) -> Option<EntryId> {
         let source = self.source;
-        if let (EntryPlace::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
+        if let (EntryLocation::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
             let modes = parents.modes(&item.operand);
             if !modes.is_empty() {
                 entry.more.get_or_insert_default().parent_modes = modes;

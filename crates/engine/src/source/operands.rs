@@ -16,7 +16,7 @@ use haul_base::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule, TargetOperand};
+use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
@@ -266,13 +266,13 @@ impl<'a> OperandOpener<'a> {
     /// For the source arguments of `request`. Invalid ones are reported.
     pub fn new(request: &'a SourceRequest, reporter: &'a Reporter) -> Self {
         let base = match &request.base {
-            Some(base) if request.listed && request.links != LinkRule::Follow => {
+            Some(base) if request.listed && request.links != SymlinkMode::Follow => {
                 std::fs::canonicalize(OsStr::from_bytes(base)).ok()
             }
             _ => None,
         };
         let (cache, parents) = (FdCache::new(MAX_OPEN_DIRECTORIES), HashMap::new());
-        let keeps_links = request.links == LinkRule::KeepAll;
+        let keeps_links = request.links == SymlinkMode::KeepAll;
         let (recursive, latest_parent) = (request.recursive, None);
         let is_alone = request.operands.len() == 1
             && !(request.listed || request.compare || request.range.is_some() || lookup::is_confined());

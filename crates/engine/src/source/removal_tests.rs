@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_base::control_channel::ControlWriter;
-use haul_proto::entry::{EntryContent, EntryLocation as EntryPlace};
+use haul_proto::entry::{EntryContent, EntryLocation};
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::scheduler::CHUNK_FRAMES_MAX;
 use haul_proto::wire::list_batch::SourceBatch;
@@ -24,7 +24,7 @@ use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
-    let mut request = SourceRequest { remove_files: true, ..request(operands, LinkRule::Keep) };
+    let mut request = SourceRequest { remove_files: true, ..request(operands, SymlinkMode::Keep) };
     change(&mut request);
     Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
@@ -33,7 +33,7 @@ fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> So
 /// `same`, which are known to be equal, like links. Assigns all needed files to a stream.
 fn send_all(source: &Source) -> Vec<EntryId> {
     let entries = offers(source);
-    let begins = |place: &EntryPlace, with: &[u8]| matches!(place, EntryPlace::Child { name, .. } if name.as_bytes().starts_with(with));
+    let begins = |place: &EntryLocation, with: &[u8]| matches!(place, EntryLocation::Child { name, .. } if name.as_bytes().starts_with(with));
     let answers: Vec<_> = entries
         .iter()
         .map(|entry| match entry.kind {
@@ -299,7 +299,7 @@ fn with_followed_links_nothing_below_an_argument_is_removed() {
         symlink("../outside", tree.join("dir")).unwrap();
         symlink("file", tree.join("link")).unwrap();
         let operand = make_file(temp.path().join("operand"));
-        let source = removing(&[tree, operand.clone()], |request| request.links = LinkRule::Follow);
+        let source = removing(&[tree, operand.clone()], |request| request.links = SymlinkMode::Follow);
         let entries = send_all(&source);
         assert_eq!(entries.len(), 6);
         assert_eq!(finish(&source, &entries), (1, 0));
@@ -376,7 +376,7 @@ fn a_confined_source_removes_only_permitted_files_of_its_arguments() {
     };
     let Some(results) = try_all(&removing(&operands, |request| request.remove_files = false)) else { return };
     results.into_iter().for_each(is_denied);
-    let follows = removing(&operands, |request| request.links = LinkRule::Follow);
+    let follows = removing(&operands, |request| request.links = SymlinkMode::Follow);
     let [in_tree, as_operand, elsewhere] = try_all(&follows).unwrap();
     is_denied(in_tree);
     is_denied(elsewhere);

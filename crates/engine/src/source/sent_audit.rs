@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_proto::integrity::Digest;
-use haul_proto::session::source::SourceSession as Machine;
+use haul_proto::session::source::SourceSession;
 use haul_proto::wire::message::SourceMessage;
 
 use super::session::Source;
@@ -37,7 +37,7 @@ impl Source {
     /// The files that these messages complete, if there is an audit log.
     pub(super) fn ends_of(
         &self,
-        machine: &Machine<SourceEntry>,
+        machine: &SourceSession<SourceEntry>,
         messages: &[SourceMessage],
     ) -> Vec<(Arc<SourceEntry>, u64, Digest)> {
         let end = |message: &SourceMessage| match message {

@@ -17,7 +17,7 @@ use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
-use haul_proto::session::source::SourceSession as Machine;
+use haul_proto::session::source::SourceSession;
 use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::PipeKind;
@@ -105,7 +105,7 @@ pub(super) struct WalkBounds {
 }
 
 pub(super) struct State {
-    pub(super) machine: Machine<SourceEntry>,
+    pub(super) machine: SourceSession<SourceEntry>,
     pub(super) stopped: bool,
     /// Ids of streams that get work; `None` for all.
     pub(super) in_use: Option<RangeSet>,
@@ -128,7 +128,7 @@ impl State {
 }
 
 /// Moves the caller's offset in standard input behind the data, once these messages say that all of it was read.
-fn consume_input(machine: &Machine<SourceEntry>, messages: &[SourceMessage]) {
+fn consume_input(machine: &SourceSession<SourceEntry>, messages: &[SourceMessage]) {
     for message in messages {
         if let SourceMessage::FileEnd { entry, .. } = message
             && let Some(item) = machine.handle_of(*entry)
@@ -138,9 +138,10 @@ fn consume_input(machine: &Machine<SourceEntry>, messages: &[SourceMessage]) {
     }
 }
 
-fn new_session(request: &SourceRequest) -> Machine<SourceEntry> {
+fn new_session(request: &SourceRequest) -> SourceSession<SourceEntry> {
     let (frame, streams) = (request.settings.frame, request.settings.streams);
-    let mut machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
+    let mut machine =
+        if request.compare { SourceSession::comparing(frame, streams) } else { SourceSession::new(frame, streams) };
     if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
         machine.await_sums();
     }

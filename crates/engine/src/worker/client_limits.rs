@@ -272,7 +272,10 @@ pub fn sandbox() -> SandboxReport {
     })
 }
 
-fn optional<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
+/// A value; `None` if its word is invalid.
+type ParsedWord<T> = Option<T>;
+
+fn optional<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> ParsedWord<Option<T>> {
     if word == NONE { Some(None) } else { read(word).map(Some) }
 }
 

@@ -16,8 +16,9 @@ use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
-use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
-use haul_proto::wire::socket_options::SocketOptions;
+use haul_proto::wire::request::{
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, SymlinkMode, TargetRequest,
+};
 use haul_proto::wire::storage::{CacheUse, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, WriteOptions};
 

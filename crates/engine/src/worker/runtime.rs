@@ -5,7 +5,7 @@ mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -161,11 +161,11 @@ impl StreamIntake {
     pub fn take_streams(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
-            while !shared.is_over()
-                && let Some(arrival) = arrivals.next(STREAMS_POLL)
-            {
-                if let Some((id, stream)) = arrival {
-                    streams.0.run_stream(id, stream);
+            while !shared.is_over() {
+                match arrivals.next(STREAMS_POLL) {
+                    Ok((id, stream)) => streams.0.run_stream(id, stream),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
         });

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use haul_base::sys::describe::describe;
 use haul_proto::ids::StreamId;
 use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
-use haul_proto::wire::socket_options::SocketOptions;
+use haul_proto::wire::request::SocketOptions;
 use socket2::{Domain, Socket, Type};
 
 use super::handshake::{StreamCredentials, as_acceptor};
@@ -226,7 +226,7 @@ mod tests {
         });
         let (connector, arrivals) = Connector::new(&routes, &terms(1));
         connector.open(PathId(0)).unwrap();
-        assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), Some(Some(_))));
+        assert!(acceptor.join().unwrap() && arrivals.next(Duration::from_secs(5)).is_ok());
     }
 
     fn listening() -> (String, AcceptedStreams) {
@@ -242,7 +242,7 @@ mod tests {
 
     /// The paths of the next streams.
     fn paths(arrivals: &AcceptedStreams, count: usize) -> Vec<u16> {
-        let next = |_| Some(arrivals.next(Duration::from_secs(10))??.1.path().0);
+        let next = |_| Some(arrivals.next(Duration::from_secs(10)).ok()?.1.path().0);
         let mut paths: Vec<_> = (0..count).filter_map(next).collect();
         paths.sort_unstable();
         paths
@@ -263,7 +263,7 @@ mod tests {
         let connected = connect(&[address], &ConnectTerms { streams: 2, ..terms(9) }).unwrap();
         let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
         let ids = |arrivals: &AcceptedStreams, count: usize| {
-            let next = |_| Some(arrivals.next(Duration::from_secs(10))??.0.0);
+            let next = |_| Some(arrivals.next(Duration::from_secs(10)).ok()?.0.0);
             let mut ids: Vec<u16> = (0..count).filter_map(next).collect();
             ids.sort_unstable();
             ids
@@ -274,7 +274,7 @@ mod tests {
         drop((near, far));
         connected.connector.make(500, PathId(0));
         assert_eq!((ids(&connected.arrivals, 9), ids(&accepted, 9)), ((5..14).collect(), (5..14).collect()));
-        assert!(connected.arrivals.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+        assert!(connected.arrivals.next(Duration::from_millis(100)).is_err(), "a stream too many");
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
         let terms = ConnectTerms { all_paths: true, streams_max: 9, ..terms(2) };
         let _connected = crate::net::stream::connect::connect(&routes, &terms).unwrap();
         assert_eq!(paths(&accepted, 6), [0, 0, 2, 2, 5, 5]);
-        assert!(accepted.next(Duration::from_millis(100)).unwrap().is_none(), "a stream too many");
+        assert!(accepted.next(Duration::from_millis(100)).is_err(), "a stream too many");
     }
 
     #[test]

@@ -238,13 +238,9 @@ pub struct AcceptedStreams {
 }
 
 impl AcceptedStreams {
-    /// The next stream; the inner `None` after the timeout, the outer one at the end.
-    pub fn next(&self, timeout: Duration) -> Option<Option<(StreamId, DataStream)>> {
-        match self.proven.recv_timeout(timeout) {
-            Ok(stream) => Some(Some(stream)),
-            Err(RecvTimeoutError::Timeout) => Some(None),
-            Err(RecvTimeoutError::Disconnected) => None,
-        }
+    /// The next stream, if one comes before the timeout and the end.
+    pub fn next(&self, timeout: Duration) -> Result<(StreamId, DataStream), RecvTimeoutError> {
+        self.proven.recv_timeout(timeout)
     }
 }
 
@@ -260,7 +256,7 @@ pub(crate) fn collect(arrivals: &AcceptedStreams, count: usize) -> Vec<DataStrea
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut streams: Vec<(StreamId, DataStream)> = Vec::new();
     while streams.len() < count && Instant::now() < deadline {
-        streams.extend(arrivals.next(Duration::from_millis(50)).flatten());
+        streams.extend(arrivals.next(Duration::from_millis(50)));
     }
     streams.sort_by_key(|(id, _)| id.0);
     assert!(streams.iter().map(|(id, _)| usize::from(id.0)).eq(0..count), "{} streams came", streams.len());
