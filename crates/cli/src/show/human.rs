@@ -12,7 +12,6 @@ use haul_base::copy::summary::Summary;
 
 use super::items::{self, Tally};
 use super::{Show, names, parts, paths, streams, summary};
-use crate::terminal;
 use crate::text::{TextOutput, harmless};
 
 /// Most failures listed on a terminal; the others are counted.
@@ -196,8 +195,6 @@ impl Observer for Human {
                 self.tally.add(item);
                 self.list(&items::words(path, item));
             }
-            // ssh's prompt would end in the middle of this line.
-            Event::Connecting { .. } if terminal::hides_typing() => {}
             _ => notice(event).iter().for_each(|line| self.text.notice(line)),
         }
     }
