@@ -13,7 +13,6 @@ mod environment;
 mod error;
 mod inherited_pipes;
 pub mod measure;
-mod pipe_policy;
 mod predecessor;
 mod process;
 mod request_policy;
