@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::control_channel::{BEAT, LinkChannel, decode_header, encode_header};
+use haul_proto::wire::control_channel::{BEAT, ControlChannel, decode_header, encode_header};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 
@@ -88,11 +88,11 @@ impl FakeLink {
 
     /// Sends a report.
     pub fn report(&mut self, message: &WorkerMessage) -> io::Result<()> {
-        self.send(LinkChannel::Controller, &message.encode())
+        self.send(ControlChannel::Controller, &message.encode())
     }
 
     /// Sends a frame.
-    pub fn send(&mut self, channel: LinkChannel, content: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, channel: ControlChannel, content: &[u8]) -> io::Result<()> {
         let length = u32::try_from(content.len()).expect("a frame below 4 GiB");
         self.send_raw(&[&encode_header(channel, length), content].concat())
     }
@@ -106,7 +106,7 @@ impl FakeLink {
     }
 
     /// The next frame; an error if the controller has ended or stays silent, or the channel is an earlier one.
-    pub fn next_frame(&mut self) -> io::Result<(LinkChannel, Vec<u8>)> {
+    pub fn next_frame(&mut self) -> io::Result<(ControlChannel, Vec<u8>)> {
         let mut header = BEAT;
         while header == BEAT {
             if Instant::now() > self.deadline {
@@ -122,7 +122,7 @@ impl FakeLink {
 
     /// All frames from now on, from a reader thread. They end with the controller, or when the channel becomes an
     /// earlier one.
-    pub fn frames(&self) -> io::Result<Receiver<(LinkChannel, Vec<u8>)>> {
+    pub fn frames(&self) -> io::Result<Receiver<(ControlChannel, Vec<u8>)>> {
         let mut reader = Self::new(self.output.try_clone()?);
         let (sender, frames) = channel();
         thread::spawn(move || while reader.next_frame().is_ok_and(|frame| sender.send(frame).is_ok()) {});
@@ -133,7 +133,7 @@ impl FakeLink {
     pub fn wait_for<T>(&mut self, wanted: impl Fn(ControllerMessage) -> Option<T>) -> io::Result<T> {
         loop {
             let (channel, content) = self.next_frame()?;
-            if channel != LinkChannel::Controller {
+            if channel != ControlChannel::Controller {
                 continue;
             }
             if let Some(found) = wanted(ControllerMessage::decode(&content).map_err(io::Error::other)?) {

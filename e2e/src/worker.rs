@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_lab::try_reap;
-use haul_proto::wire::control_channel::{BEAT, LinkChannel, decode_header, encode_header};
+use haul_proto::wire::control_channel::{BEAT, ControlChannel, decode_header, encode_header};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -24,7 +24,7 @@ pub const WORKER_MEMORY_MAX: u64 = 200 << 20;
 pub struct WorkerProgramProcess {
     child: Child,
     input: Option<ChildStdin>,
-    frames: Receiver<(LinkChannel, Vec<u8>)>,
+    frames: Receiver<(ControlChannel, Vec<u8>)>,
     reaped: bool,
 }
 
@@ -68,12 +68,12 @@ impl WorkerProgramProcess {
 
     /// Sends a controller's message.
     pub fn tell(&mut self, message: &ControllerMessage) {
-        self.send(LinkChannel::Controller, &message.encode());
+        self.send(ControlChannel::Controller, &message.encode());
     }
 
     /// Sends a frame over its control channel. Errors after its end are ignored: its last messages are still to be
     /// read.
-    pub fn send(&mut self, channel: LinkChannel, content: &[u8]) {
+    pub fn send(&mut self, channel: ControlChannel, content: &[u8]) {
         let length = u32::try_from(content.len()).expect("a frame below 4 GiB");
         self.send_raw(&[&encode_header(channel, length), content].concat());
     }
@@ -87,7 +87,7 @@ impl WorkerProgramProcess {
 
     /// Its next frame; `None` after its end.
     #[track_caller]
-    pub fn next_frame(&mut self) -> Option<(LinkChannel, Vec<u8>)> {
+    pub fn next_frame(&mut self) -> Option<(ControlChannel, Vec<u8>)> {
         match self.frames.recv_timeout(LIMIT) {
             Ok(frame) => Some(frame),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -96,7 +96,7 @@ impl WorkerProgramProcess {
     }
 
     /// The next frame within this time, if any; an error after the worker's end.
-    pub fn frame_within(&self, limit: Duration) -> Result<Option<(LinkChannel, Vec<u8>)>, RecvTimeoutError> {
+    pub fn frame_within(&self, limit: Duration) -> Result<Option<(ControlChannel, Vec<u8>)>, RecvTimeoutError> {
         match self.frames.recv_timeout(limit) {
             Ok(frame) => Ok(Some(frame)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -111,7 +111,7 @@ impl WorkerProgramProcess {
         loop {
             assert!(Instant::now() < deadline, "the worker does not say what was waited for");
             let (channel, content) = self.next_frame()?;
-            let message = (channel == LinkChannel::Controller).then(|| WorkerMessage::decode(&content));
+            let message = (channel == ControlChannel::Controller).then(|| WorkerMessage::decode(&content));
             if let Some(found) = message.transpose().expect("workers keep to the protocol").and_then(&wanted) {
                 return Some(found);
             }
@@ -144,7 +144,7 @@ impl Drop for WorkerProgramProcess {
     }
 }
 
-fn read_frame(output: &mut impl Read) -> Option<(LinkChannel, Vec<u8>)> {
+fn read_frame(output: &mut impl Read) -> Option<(ControlChannel, Vec<u8>)> {
     let mut header = BEAT;
     while header == BEAT {
         output.read_exact(&mut header).ok()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use haul_e2e::{FakeLink, FakeWorker, ProgramRun, Sandbox, hello};
 use haul_proto::ids::EntryId;
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
@@ -55,7 +55,7 @@ fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<S
     while !(over && offered) {
         let (channel, content) = link.next_frame()?;
         match channel {
-            LinkChannel::Controller => match ControllerMessage::decode(&content).map_err(io::Error::other)? {
+            ControlChannel::Controller => match ControllerMessage::decode(&content).map_err(io::Error::other)? {
                 ControllerMessage::Listen { .. } => link.report(&WorkerMessage::Listening { port })?,
                 ControllerMessage::Connect { routes: given, .. } => {
                     routes = given.into_iter().map(|route| route.to).collect();
@@ -65,15 +65,15 @@ fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<S
                 ControllerMessage::Tunnel { .. } => over = true,
                 _ => {}
             },
-            LinkChannel::Peer => {
+            ControlChannel::Peer => {
                 let message = SourceMessage::decode(&content, copy).map_err(io::Error::other)?;
                 offered |= message == SourceMessage::OffersEnd;
             }
-            LinkChannel::Stream(_) => {}
+            ControlChannel::Stream(_) => {}
         }
     }
     link.send(
-        LinkChannel::Peer,
+        ControlChannel::Peer,
         &TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Nothing] }.encode(copy),
     )?;
     link.report(&WorkerMessage::Finished(Box::default()))?;

@@ -10,7 +10,7 @@ use haul_e2e::{
     shell, user,
 };
 use haul_lab::descendants;
-use haul_proto::wire::control_channel::{HEADER_LEN, LinkChannel, decode_header};
+use haul_proto::wire::control_channel::{ControlChannel, HEADER_LEN, decode_header};
 use haul_proto::wire::request::ControllerMessage;
 
 /// The secret in a controller's messages to a worker, once the Request is complete.
@@ -22,7 +22,7 @@ fn secret_of(told: &[u8]) -> Option<[u8; 32]> {
         let (content, behind) = behind.split_at_checked(length)?;
         rest = behind;
         // A beat is empty.
-        if channel != LinkChannel::Controller || content.is_empty() {
+        if channel != ControlChannel::Controller || content.is_empty() {
             continue;
         }
         match ControllerMessage::decode(content).expect("a message of the controller") {

@@ -27,7 +27,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::compressed_message::CompressedMessage;
-use haul_proto::wire::control_channel::{LinkChannel, encode_header};
+use haul_proto::wire::control_channel::{ControlChannel, encode_header};
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::{AttributeEnd, Difference};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
@@ -40,18 +40,16 @@ use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{
-    FileReport, ItemReport, ResumeReport, SkipReport, WindowLimits, WorkerHello, WorkerMessage,
+    FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WindowLimits, WorkerHello, WorkerMessage,
 };
 use haul_proto::wire::request::{
-    ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
 };
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::samples;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
-use haul_proto::wire::slowest_files::SlowFile;
-use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, encode_trailer};
 use haul_proto::wire::storage::{Fsync, Verify};
@@ -555,9 +553,14 @@ fn handshake() -> Vec<u8> {
 }
 
 fn link_headers() -> Vec<Vec<u8>> {
-    [LinkChannel::Controller, LinkChannel::Peer, LinkChannel::Stream(StreamId(0)), LinkChannel::Stream(StreamId(255))]
-        .map(|channel| encode_header(channel, 1000).to_vec())
-        .into()
+    [
+        ControlChannel::Controller,
+        ControlChannel::Peer,
+        ControlChannel::Stream(StreamId(0)),
+        ControlChannel::Stream(StreamId(255)),
+    ]
+    .map(|channel| encode_header(channel, 1000).to_vec())
+    .into()
 }
 
 /// An offer, the target's answer, work, and the end.

@@ -13,10 +13,9 @@ use crate::workspace::root;
 
 /// Crates that users run or call; the others test, measure and release them.
 const PRODUCT: &str = "crates/";
-/// Limits: lines of a file, lines of a function, fields of a struct. Longer ones are listed.
+/// Limits: lines of a file, lines of a function. Longer ones are listed.
 const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 60;
-const FIELDS: usize = 12;
 /// Function names that say an act without its object.
 const BARE_VERBS: &[&str] = &["look", "take", "tell", "told", "put", "pass"];
 
@@ -29,7 +28,6 @@ struct Shape {
     tests: usize,
     long_files: Vec<String>,
     long_functions: Vec<String>,
-    wide_structs: Vec<String>,
     /// Signatures with `Result<_, String>`.
     untyped_errors: usize,
     bare_verbs: usize,
@@ -64,11 +62,6 @@ impl<'a> Visit<'a> for FileReader<'_> {
         }
         if let syn::Item::Fn(function) = item {
             self.read_function(&function.sig, &function.block);
-        }
-        if let syn::Item::Struct(one) = item
-            && one.fields.len() > FIELDS
-        {
-            self.shape.wide_structs.push(format!("{}: {}, {} fields", self.place, one.ident, one.fields.len()));
         }
         visit::visit_item(self, item);
     }
@@ -126,11 +119,10 @@ impl Shape {
     }
 
     fn row(&self, name: &str) -> String {
-        let Self { product, tests, long_files, long_functions, wide_structs, untyped_errors, bare_verbs, unwraps } =
-            self;
-        let (files, functions, structs) = (long_files.len(), long_functions.len(), wide_structs.len());
+        let Self { product, tests, long_files, long_functions, untyped_errors, bare_verbs, unwraps } = self;
+        let (files, functions) = (long_files.len(), long_functions.len());
         format!(
-            "| {name} | {product} | {tests} | {files} | {functions} | {structs} | {untyped_errors} | {bare_verbs} | {unwraps} |"
+            "| {name} | {product} | {tests} | {files} | {functions} | {untyped_errors} | {bare_verbs} | {unwraps} |"
         )
     }
 
@@ -139,7 +131,6 @@ impl Shape {
         self.tests += other.tests;
         self.long_files.extend(other.long_files);
         self.long_functions.extend(other.long_functions);
-        self.wide_structs.extend(other.wide_structs);
         self.untyped_errors += other.untyped_errors;
         self.bare_verbs += other.bare_verbs;
         self.unwraps += other.unwraps;
@@ -172,8 +163,8 @@ fn tables() -> Result<String, String> {
     let shapes: BTreeMap<&str, Shape> =
         CRATES.iter().map(|folder| Ok((*folder, Shape::read_crate(folder)?))).collect::<Result<_, String>>()?;
     let mut text = format!(
-        "| crate | lines | of tests | files > {FILE_LINES} | functions > {FUNCTION_LINES} | structs > {FIELDS} | Result<_, String> | bare verbs | unwrap, expect |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+        "| crate | lines | of tests | files > {FILE_LINES} | functions > {FUNCTION_LINES} | Result<_, String> | bare verbs | unwrap, expect |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     let mut product = Shape::default();
     for (folder, shape) in shapes {
@@ -196,12 +187,9 @@ fn tables() -> Result<String, String> {
         }
     }
     text.push('\n');
-    for (title, mut rows) in [
-        ("Files", product.long_files),
-        ("Functions", product.long_functions),
-        ("Structs", product.wide_structs),
-        ("Circles", circles),
-    ] {
+    for (title, mut rows) in
+        [("Files", product.long_files), ("Functions", product.long_functions), ("Circles", circles)]
+    {
         rows.sort();
         text.push_str(&format!("\n{title}\n\n"));
         rows.iter().for_each(|row| text.push_str(&format!("- {row}\n")));
@@ -226,13 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn long_and_wide_items_are_named() {
+    fn long_functions_are_named() {
         let lines = "    let _ = 1;\n".repeat(FUNCTION_LINES);
-        let fields: String = (0..=FIELDS).map(|number| format!("a{number}: u8, ")).collect();
         let mut shape = Shape::default();
         let mut reader = FileReader { place: "x.rs", shape: &mut shape, test_lines: 0 };
-        reader.visit_file(&syn::parse_file(&format!("fn long() {{\n{lines}}}\nstruct Wide {{ {fields} }}")).unwrap());
+        reader.visit_file(&syn::parse_file(&format!("fn long() {{\n{lines}}}")).unwrap());
         assert_eq!(shape.long_functions, ["x.rs: long, 62 lines"]);
-        assert_eq!(shape.wide_structs, ["x.rs: Wide, 13 fields"]);
     }
 }

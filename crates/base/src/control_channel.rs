@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
-use haul_proto::wire::control_channel::{BEAT, HEADER_LEN, LinkChannel, decode_header, encode_header};
+use haul_proto::wire::control_channel::{BEAT, ControlChannel, HEADER_LEN, decode_header, encode_header};
 
-type LinkPipe = Mutex<Box<dyn Write + Send>>;
+type SharedPipe = Mutex<Box<dyn Write + Send>>;
 
 /// Writes frames; clones write to the same pipe, one frame at a time.
 #[derive(Clone)]
-pub struct LinkWriter(Arc<LinkPipe>);
+pub struct ControlWriter(Arc<SharedPipe>);
 
-impl LinkWriter {
+impl ControlWriter {
     /// Over this pipe.
     pub fn new(pipe: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(pipe))))
@@ -26,8 +26,8 @@ impl LinkWriter {
     ///
     /// # Panics
     /// If `content` is beyond the channel's limit: a programmer's error.
-    pub fn send(&self, channel: LinkChannel, content: &[u8]) -> io::Result<()> {
-        assert!(content.len() <= channel.limit(), "a link frame beyond its limit");
+    pub fn send(&self, channel: ControlChannel, content: &[u8]) -> io::Result<()> {
+        assert!(content.len() <= channel.limit(), "a frame beyond its channel's limit");
         let header = encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX));
         let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         write_both(&mut **pipe, &header, content)?;
@@ -35,10 +35,10 @@ impl LinkWriter {
     }
 
     /// Sends several frames on one channel, in few system calls.
-    pub fn send_all(&self, channel: LinkChannel, contents: &[Vec<u8>]) -> io::Result<()> {
+    pub fn send_all(&self, channel: ControlChannel, contents: &[Vec<u8>]) -> io::Result<()> {
         let mut frames = Vec::with_capacity(contents.iter().map(|content| content.len() + HEADER_LEN).sum());
         for content in contents {
-            assert!(content.len() <= channel.limit(), "a link frame beyond its limit");
+            assert!(content.len() <= channel.limit(), "a frame beyond its channel's limit");
             frames.extend_from_slice(&encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX)));
             frames.extend_from_slice(content);
         }
@@ -66,7 +66,7 @@ impl LinkWriter {
 }
 
 /// Writes a heartbeat; `None` after the last writer was dropped.
-fn write_heartbeat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
+fn write_heartbeat(pipe: &Weak<SharedPipe>) -> Option<io::Result<()>> {
     let pipe = pipe.upgrade()?;
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))
@@ -91,7 +91,7 @@ fn write_both(pipe: &mut dyn Write, mut header: &[u8], mut content: &[u8]) -> io
 
 /// A read error of a control channel.
 #[derive(Debug, thiserror::Error)]
-pub enum LinkError {
+pub enum ControlError {
     /// The pipe failed.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -101,19 +101,19 @@ pub enum LinkError {
 }
 
 /// Reads frames.
-pub struct LinkReader<R> {
+pub struct ControlReader<R> {
     pipe: R,
     content: Vec<u8>,
 }
 
-impl<R: Read> LinkReader<R> {
+impl<R: Read> ControlReader<R> {
     /// Over this pipe.
     pub fn new(pipe: R) -> Self {
         Self { pipe, content: Vec::new() }
     }
 
     /// The next frame except heartbeats; `None` at the end of the pipe.
-    pub fn next_frame(&mut self) -> Result<Option<(LinkChannel, &[u8])>, LinkError> {
+    pub fn next_frame(&mut self) -> Result<Option<(ControlChannel, &[u8])>, ControlError> {
         let mut header = BEAT;
         while header == BEAT {
             match read_some(&mut self.pipe, &mut header)? {
@@ -155,17 +155,17 @@ mod tests {
     #[test]
     fn frames_arrive_in_order_followed_by_the_end() {
         let (a, b) = UnixStream::pair().unwrap();
-        let writer = LinkWriter::new(a);
+        let writer = ControlWriter::new(a);
         let sending = thread::spawn(move || {
-            writer.send(LinkChannel::Peer, b"one").unwrap();
-            writer.send(LinkChannel::Stream(StreamId(3)), b"").unwrap();
-            writer.send(LinkChannel::Controller, &vec![7; 1 << 20]).unwrap();
+            writer.send(ControlChannel::Peer, b"one").unwrap();
+            writer.send(ControlChannel::Stream(StreamId(3)), b"").unwrap();
+            writer.send(ControlChannel::Controller, &vec![7; 1 << 20]).unwrap();
             writer.close();
         });
-        let mut reader = LinkReader::new(b);
-        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Peer, &b"one"[..])));
-        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Stream(StreamId(3)), &b""[..])));
-        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Controller, &vec![7; 1 << 20][..])));
+        let mut reader = ControlReader::new(b);
+        assert_eq!(reader.next_frame().unwrap(), Some((ControlChannel::Peer, &b"one"[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((ControlChannel::Stream(StreamId(3)), &b""[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((ControlChannel::Controller, &vec![7; 1 << 20][..])));
         assert_eq!(reader.next_frame().unwrap(), None);
         sending.join().unwrap();
     }
@@ -181,16 +181,16 @@ mod tests {
                 }
             }
         }
-        let frame = io::Cursor::new([&encode_header(LinkChannel::Peer, 3)[..], b"one"].concat());
-        let mut reader = LinkReader::new(Interrupted(false, frame));
-        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Peer, &b"one"[..])));
+        let frame = io::Cursor::new([&encode_header(ControlChannel::Peer, 3)[..], b"one"].concat());
+        let mut reader = ControlReader::new(Interrupted(false, frame));
+        assert_eq!(reader.next_frame().unwrap(), Some((ControlChannel::Peer, &b"one"[..])));
     }
 
     #[test]
     fn a_truncated_frame_is_a_fault() {
-        let mut whole = encode_header(LinkChannel::Peer, 10).to_vec();
+        let mut whole = encode_header(ControlChannel::Peer, 10).to_vec();
         whole.extend_from_slice(b"short");
-        assert!(LinkReader::new(&whole[..]).next_frame().is_err());
-        assert!(LinkReader::new(&whole[..3]).next_frame().is_err());
+        assert!(ControlReader::new(&whole[..]).next_frame().is_err());
+        assert!(ControlReader::new(&whole[..3]).next_frame().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Idle timeout of a control channel: detects a silent other end although the pipe is still open. Its host or the
 //! network may be down, or its process stopped. A live end sends heartbeats
-//! ([`crate::control_channel::LinkWriter`]).
+//! ([`crate::control_channel::ControlWriter`]).
 //!
 //! Silence is measured in short intervals, and only while the reader polls. A stopped process or a suspended host
 //! therefore does not attribute its own absence to the other end: however long it was, it counts as one interval.
@@ -69,10 +69,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
 
-    use haul_proto::wire::control_channel::LinkChannel;
+    use haul_proto::wire::control_channel::ControlChannel;
 
     use super::*;
-    use crate::control_channel::{LinkReader, LinkWriter};
+    use crate::control_channel::{ControlReader, ControlWriter};
 
     const LIMIT: Duration = Duration::from_millis(1500);
 
@@ -94,17 +94,17 @@ mod tests {
     #[test]
     fn a_heartbeat_keeps_a_peer_alive_and_is_not_data() {
         let (here, there) = UnixStream::pair().unwrap();
-        let writer = LinkWriter::new(here);
+        let writer = ControlWriter::new(here);
         writer.keep_alive().unwrap();
-        let mut reader = LinkReader::new(IdleTimeout::new(there, LIMIT));
+        let mut reader = ControlReader::new(IdleTimeout::new(there, LIMIT));
         let listening = std::thread::spawn(move || {
             let word = reader.next_frame().unwrap().map(|(channel, content)| (channel, content.to_vec()));
             (word, reader.next_frame().unwrap().map(|(channel, _)| channel))
         });
         // Twice the idle timeout.
         std::thread::sleep(2 * LIMIT);
-        writer.send(LinkChannel::Peer, b"word").unwrap();
+        writer.send(ControlChannel::Peer, b"word").unwrap();
         drop(writer);
-        assert_eq!(listening.join().unwrap(), (Some((LinkChannel::Peer, b"word".to_vec())), None));
+        assert_eq!(listening.join().unwrap(), (Some((ControlChannel::Peer, b"word".to_vec())), None));
     }
 }

@@ -150,7 +150,7 @@ impl Watcher {
     fn run(mut self) {
         let mut was_in_foreground = false;
         while !self.ended.load(Ordering::Acquire) {
-            if self.has_signal() {
+            if self.await_signal() {
                 return self.stop();
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -168,7 +168,7 @@ impl Watcher {
 
     /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the copy; others are
     /// handled here.
-    fn has_signal(&mut self) -> bool {
+    fn await_signal(&mut self) -> bool {
         let until = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY).into_iter().chain(until).min();
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());

@@ -113,7 +113,7 @@ fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, foun
 
 #[cfg(test)]
 mod tests {
-    use haul_base::copy::spec::{FileLimits, FilterList};
+    use haul_base::copy::spec::{FileLimits, PatternList};
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
             std::fs::write(at(file), [0; 100]).unwrap();
         }
         std::fs::write(at("a/large"), [0; 5000]).unwrap();
-        let list = FilterList { text: b"*.tmp".to_vec(), is_file: false, includes: false };
+        let list = PatternList { text: b"*.tmp".to_vec(), is_file: false, includes: false };
         let limits = FileLimits { max_size: Some(4096), ..FileLimits::default() };
         let filters = FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits };
         let file = |path: &str, line, text: &str| Reason::File { path: path.into(), line, text: text.into() };

@@ -212,7 +212,7 @@ impl PartEnds {
 mod tests {
     use std::os::unix::ffi::OsStrExt;
 
-    use haul_base::copy::spec::FilterList;
+    use haul_base::copy::spec::PatternList;
     use haul_proto::path::Name;
 
     use super::*;
@@ -221,7 +221,8 @@ mod tests {
         let mut options = JobOptions::default();
         options.copy.metadata.preserve.hard_links = true;
         options.copy.streams.rate_bytes_per_s = Some(50 << 20);
-        options.copy.source.filters.lists = vec![FilterList { text: b"\xff".to_vec(), is_file: true, includes: false }];
+        options.copy.source.filters.lists =
+            vec![PatternList { text: b"\xff".to_vec(), is_file: true, includes: false }];
         options.copy.source.filters.files = vec![Name::new(b".gitignore").unwrap()];
         options
     }

@@ -139,7 +139,7 @@ pub const EXPECTED_CHUNK_MAX: usize = 64 << 10;
 /// Largest message between source and target.
 pub const PEER_MESSAGE_MAX: usize = 1 << 20;
 /// Largest message between the controller and a worker (a Request holds every source argument).
-pub const LINK_MESSAGE_MAX: usize = 64 << 20;
+pub const CONTROL_MESSAGE_MAX: usize = 64 << 20;
 /// Largest chunk of a tunnelled stream in one frame of a control channel. It is small, so that control messages never
 /// wait long behind it.
 pub const TUNNEL_CHUNK_MAX: usize = 64 << 10;

@@ -390,8 +390,8 @@ impl<H> Scheduler<H> {
         chunk
     }
 
-    /// Whether frames of this file may be in flight.
-    fn may_fly(&mut self, entry: EntryId) -> bool {
+    /// Puts this file in flight, if it may be; returns whether it is.
+    fn admit_in_flight(&mut self, entry: EntryId) -> bool {
         let may = self.in_flight.contains(&entry) || self.in_flight.len() < LARGE_IN_FLIGHT_MAX;
         if may {
             self.in_flight.insert(entry);
@@ -401,12 +401,12 @@ impl<H> Scheduler<H> {
 
     fn take_marked(&mut self) -> Option<(Chunk<H>, Vec<BlockHash>)> {
         let entry = self.marked.front()?.0.entry;
-        if self.may_fly(entry) { self.marked.pop_front() } else { None }
+        if self.admit_in_flight(entry) { self.marked.pop_front() } else { None }
     }
 
     fn take_chunk(&mut self, device: u64, frames_max: u64) -> Option<Chunk<H>> {
         let entry = self.devices.get(&device)?.large.front()?.entry;
-        if !self.may_fly(entry) {
+        if !self.admit_in_flight(entry) {
             return None;
         }
         let queue = &mut self.devices.get_mut(&device)?.large;

@@ -31,7 +31,7 @@ use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCo
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
-use haul_proto::wire::control_channel::{BEAT, LinkChannel, encode_header};
+use haul_proto::wire::control_channel::{BEAT, ControlChannel, encode_header};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
@@ -42,10 +42,11 @@ use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{ItemReport, WindowLimits, WorkerHello, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
+use haul_proto::wire::request::{
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, TargetOperand, TargetRequest,
+};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::samples;
-use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, WriteOptions};
@@ -400,8 +401,8 @@ fn synced() -> WorkerMessage {
 fn the_link() {
     let header = |channel, length| encode_header(channel, length).to_vec();
     let mut vectors = vec![
-        ("header, 6 bytes for Peer", header(LinkChannel::Peer, 6)),
-        ("header, end of stream 3", header(LinkChannel::Stream(StreamId(3)), 0)),
+        ("header, 6 bytes for Peer", header(ControlChannel::Peer, 6)),
+        ("header, end of stream 3", header(ControlChannel::Stream(StreamId(3)), 0)),
         ("beat", BEAT.to_vec()),
         ("Hello", hello().encode()),
         ("TargetReady", target_ready().encode()),
@@ -543,7 +544,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX LINK_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     let last = check_limits!(FIGURE_MAX RESENDS_PER_FRAME_MAX RESENDS_PER_FILE_MAX ROUTES_MAX);

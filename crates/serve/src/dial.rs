@@ -69,7 +69,8 @@ pub enum DialError {
 
 /// Relays `input` to the server at `host` and `port`, and its answers to `output`. Retries a busy server for a while.
 pub fn dial(
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     directory: &str,
     pass: &ClientCredentials,
     input: OwnedFd,
@@ -77,7 +78,7 @@ pub fn dial(
 ) -> Result<(), DialError> {
     let (began, mut pause) = (Instant::now(), PAUSES[0]);
     let (mut connection, socket) = loop {
-        match enter((host, port), directory, pass) {
+        match enter(host, port, directory, pass) {
             Ok(entered) => break entered,
             Err(DialError::Busy) if began.elapsed() + pause < BUSY_LIMIT => {}
             Err(error) => return Err(error),
@@ -91,7 +92,8 @@ pub fn dial(
 
 /// Connects to the server and authenticates.
 fn enter(
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     directory: &str,
     pass: &ClientCredentials,
 ) -> Result<(Connection, TcpStream), DialError> {

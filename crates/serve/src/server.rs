@@ -12,7 +12,7 @@ use haul_engine::accept::{AcceptAddress, bind, pause_after};
 use haul_engine::preauth::{CROWDED_OUT, PendingConnections};
 use haul_proto::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use haul_proto::path::escape;
-use haul_proto::wire::socket_options::SocketOptions;
+use haul_proto::wire::request::SocketOptions;
 
 use super::session::{ClientCounts, ServeSessions, serve};
 use super::tls;

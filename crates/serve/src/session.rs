@@ -87,7 +87,8 @@ impl ClientCounts {
         &self,
         offer: &ServeOffer,
         directory: &ServedDirectory,
-        (known, peer): (&KnownClient, IpAddr),
+        known: &KnownClient,
+        peer: IpAddr,
     ) -> Result<AdmittedClient<'_>, AdmissionRefusal> {
         let mut places = lock(&self.0);
         let is_here = |place: &&AdmittedPlace| place.directory == directory.name;
@@ -200,7 +201,7 @@ pub(super) fn serve(
     let proven = as_server(&mut connection, &mut bounded, offer.key.as_ref(), all_known)?;
     let (known, name) = proven.ok_or_else(|| io::Error::other("wrong secret or key"))?;
     pending.prove()?;
-    let entered = admit(shared, offer, (known, peer.ip()), &name);
+    let entered = admit(shared, offer, known, peer.ip(), &name);
     let refusal = entered.as_ref().err().map(ToString::to_string);
     let answered = answer(&mut connection, &mut bounded, refusal.as_deref());
     let (directory, _entered) = match (entered, answered) {
@@ -247,11 +248,12 @@ pub(super) fn serve(
 fn admit<'s>(
     shared: &'s ServeShared,
     offer: &'s ServeOffer,
-    client: (&KnownClient, IpAddr),
+    known: &KnownClient,
+    peer: IpAddr,
     name: &str,
 ) -> Result<(&'s ServedDirectory, AdmittedClient<'s>), AdmissionRefusal> {
-    let directory = find(&offer.directories, client, name)?;
-    let admitted = shared.clients.enter(offer, directory, client)?;
+    let directory = find(&offer.directories, known, peer, name)?;
+    let admitted = shared.clients.enter(offer, directory, known, peer)?;
     if shared.is_pipe_used.load(Ordering::SeqCst) {
         return Err(AdmissionRefusal::UsedPipe);
     }
@@ -261,7 +263,8 @@ fn admit<'s>(
 /// Returns the directory of that name among those open to the client.
 fn find<'d>(
     directories: &'d [ServedDirectory],
-    (known, peer): (&KnownClient, IpAddr),
+    known: &KnownClient,
+    peer: IpAddr,
     name: &str,
 ) -> Result<&'d ServedDirectory, AdmissionRefusal> {
     let now = SystemTime::now();
@@ -397,7 +400,7 @@ mod tests {
         let [a, b, d, c] = &offer.directories[..] else { panic!("four directories") };
         let counts = ClientCounts::default();
         let anyone =
-            |directory, last| counts.enter(&offer, directory, (&KnownClient::Anyone, [10, 0, 0, last].into())).ok();
+            |directory, last| counts.enter(&offer, directory, &KnownClient::Anyone, [10, 0, 0, last].into()).ok();
         let enter_all = |directory, last| std::iter::from_fn(|| anyone(directory, last)).take(99).collect::<Vec<_>>();
         let first = enter_all(a, 1);
         assert_eq!(first.len(), 4, "half of the open ones");
@@ -407,9 +410,9 @@ mod tests {
         assert!([a, b, d].iter().all(|directory| anyone(directory, 3).is_none()), "half of all");
         let known = c.credentials[0].known.clone();
         let owners: Vec<_> = (0..8)
-            .map(|_| counts.enter(&offer, c, (&known, [10, 0, 0, 1].into())).unwrap_or_else(|e| panic!("{e}")))
+            .map(|_| counts.enter(&offer, c, &known, [10, 0, 0, 1].into()).unwrap_or_else(|e| panic!("{e}")))
             .collect();
-        assert!(counts.enter(&offer, c, (&known, [10, 0, 0, 1].into())).is_err());
+        assert!(counts.enter(&offer, c, &known, [10, 0, 0, 1].into()).is_err());
         drop((first, second, owners));
         assert!(counts.are_none() && anyone(a, 3).is_some());
     }
@@ -418,7 +421,7 @@ mod tests {
     fn without_credentials_strangers_have_all_places() {
         let offer = offer(vec![directory("", true)]);
         let counts = ClientCounts::default();
-        let enter = |last| counts.enter(&offer, &offer.directories[0], (&KnownClient::Anyone, [10, 0, 0, last].into()));
+        let enter = |last| counts.enter(&offer, &offer.directories[0], &KnownClient::Anyone, [10, 0, 0, last].into());
         let entered: Vec<_> = (0..16).map(|n| enter(n % 2).unwrap_or_else(|e| panic!("{n}: {e}"))).collect();
         assert!(enter(3).is_err() && entered.len() == 16);
     }

@@ -12,7 +12,7 @@ use haul_base::copy::summary::Summary;
 
 use crate::items::{self, Tally};
 use crate::text::{TextOutput, harmless};
-use crate::{Show, names, parts, paths, streams, summary, terminal};
+use crate::{Show, names, parts, paths, streams, summary};
 
 /// Most failures listed on a terminal; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
@@ -195,8 +195,6 @@ impl Observer for Human {
                 self.tally.add(item);
                 self.list(&items::words(path, item));
             }
-            // ssh's prompt would end in the middle of this line.
-            Event::Connecting { .. } if terminal::hides_typing() => {}
             _ => notice(event).iter().for_each(|line| self.text.notice(line)),
         }
     }

@@ -39,12 +39,6 @@ pub fn in_foreground() -> bool {
     }
 }
 
-/// Whether a program asks for a password on standard error's terminal.
-pub fn hides_typing() -> bool {
-    let modes = rustix::termios::tcgetattr(io::stderr());
-    modes.is_ok_and(|modes| !modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
-}
-
 /// Columns of standard error's terminal; 80 if unknown.
 pub fn stderr_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr());

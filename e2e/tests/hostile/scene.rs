@@ -14,7 +14,7 @@ use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::limits::FRAME_MIN;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::report::WorkerMessage;
@@ -110,7 +110,7 @@ impl Scene {
 
     /// Says something as the source.
     pub fn say(&mut self, message: &[u8]) {
-        self.worker.send(LinkChannel::Peer, message);
+        self.worker.send(ControlChannel::Peer, message);
     }
 
     /// Says something over the link that no controller would pass on.
@@ -146,7 +146,7 @@ impl Scene {
         loop {
             let Some((channel, content)) = self.worker.next_frame() else { return Err("it is gone".into()) };
             match channel {
-                LinkChannel::Peer => {
+                ControlChannel::Peer => {
                     let message =
                         TargetMessage::decode(&content, CopyNumber(raw::COPY)).expect("a target keeps to the protocol");
                     if let Some(found) = wanted(message) {

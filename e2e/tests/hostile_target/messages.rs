@@ -7,8 +7,8 @@ use haul_e2e::{FakeLink, Rng};
 use haul_proto::delta::rolling::SignatureFormat;
 use haul_proto::entry::EntryContent;
 use haul_proto::ids::{CopyNumber, EntryId};
-use haul_proto::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::limits::{CONTROL_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
 
@@ -89,7 +89,7 @@ fn bad_frame(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resul
     scene.begin(link)?;
     let over = |limit: usize| u32::try_from(limit + 1).expect("a limit below 4 GiB");
     let (length, channel) = rng.pick(&[
-        (over(LINK_MESSAGE_MAX), 0u16),
+        (over(CONTROL_MESSAGE_MAX), 0u16),
         (u32::MAX, 0),
         (over(PEER_MESSAGE_MAX), 1),
         (u32::MAX, 1),
@@ -117,7 +117,7 @@ fn no_report(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resul
     // No report has such a kind.
     let mut bytes = rng.bytes(len);
     bytes[0] |= 0x80;
-    link.send(LinkChannel::Controller, &bytes)?;
+    link.send(ControlChannel::Controller, &bytes)?;
     link.drain();
     Ok(())
 }
@@ -131,7 +131,7 @@ fn cut_report(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resu
         let more = 1 + rng.index(20);
         bytes.extend(rng.bytes(more));
     }
-    link.send(LinkChannel::Controller, &bytes)?;
+    link.send(ControlChannel::Controller, &bytes)?;
     link.drain();
     Ok(())
 }
@@ -139,14 +139,14 @@ fn cut_report(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resu
 /// It is as long as it says, or the link ends before.
 fn huge_report(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.begin(link)?;
-    let length = u32::try_from(LINK_MESSAGE_MAX).expect("a limit below 4 GiB");
+    let length = u32::try_from(CONTROL_MESSAGE_MAX).expect("a limit below 4 GiB");
     link.send_raw(&[&length.to_le_bytes()[..], &0u16.to_le_bytes()].concat())?;
-    let sent = if rng.chance(500) { LINK_MESSAGE_MAX } else { rng.index(LINK_MESSAGE_MAX) };
+    let sent = if rng.chance(500) { CONTROL_MESSAGE_MAX } else { rng.index(CONTROL_MESSAGE_MAX) };
     let piece = vec![9; 1 << 20];
     for _ in 0..sent >> 20 {
         link.send_raw(&piece)?;
     }
-    if sent == LINK_MESSAGE_MAX {
+    if sent == CONTROL_MESSAGE_MAX {
         link.drain();
     }
     Ok(())
@@ -156,7 +156,7 @@ fn no_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Resu
     scene.begin(link)?;
     let len = rng.pick(&[0, 1, 5, 6, 100, 70_000, PEER_MESSAGE_MAX]);
     let bytes = rng.bytes(len);
-    link.send(LinkChannel::Peer, &bytes)?;
+    link.send(ControlChannel::Peer, &bytes)?;
     link.drain();
     Ok(())
 }
@@ -179,7 +179,7 @@ fn other_ends_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> 
 fn other_copy(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let copy = CopyNumber(rng.pick(&[0, 2, u32::MAX]));
-    link.send(LinkChannel::Peer, &TargetMessage::QueryEnd.encode(copy))?;
+    link.send(ControlChannel::Peer, &TargetMessage::QueryEnd.encode(copy))?;
     link.drain();
     Ok(())
 }
@@ -355,7 +355,7 @@ fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
         _ => out.u8(2).varint(7).bytes(b"planted").varint(5),
     };
     out.u16(0o755).varint(0).varint(0).i64(0).u32(0);
-    link.send(LinkChannel::Peer, &out.into_bytes())?;
+    link.send(ControlChannel::Peer, &out.into_bytes())?;
     if rng.chance(300) {
         // It may be refused alone: then the source has ended.
         return Ok(());

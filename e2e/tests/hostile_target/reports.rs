@@ -11,13 +11,14 @@ use haul_proto::limits::{FIGURE_MAX, TEXT_MAX};
 use haul_proto::path::Name;
 use haul_proto::sync::{ChangeKind, ItemChange, SyncCounters};
 use haul_proto::wire::address::LocalAddress;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::{Counters, FinalReport};
 use haul_proto::wire::difference::Difference;
-use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, WorkerHello, WorkerMessage};
+use haul_proto::wire::report::{
+    FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WorkerHello, WorkerMessage,
+};
 use haul_proto::wire::request::TargetOperand;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
-use haul_proto::wire::slowest_files::SlowFile;
 use haul_proto::wire::source_activity::SourceActivity;
 
 use super::scene::{Scene, Way, source_ready, target_ready};
@@ -227,7 +228,7 @@ fn absurd_figures(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
             out.u8(28).varint(figure).raw(&[0; 5]);
         }
     }
-    link.send(LinkChannel::Controller, &out.into_bytes())?;
+    link.send(ControlChannel::Controller, &out.into_bytes())?;
     link.drain();
     Ok(())
 }

@@ -16,7 +16,7 @@ use haul_e2e::{FakeLink, FakeWorker, ProgramRun, RawAcceptor, Rng, Sandbox};
 use haul_lab::{Running, descendants, peak_memory_bytes};
 use haul_proto::ids::{CopyNumber, EntryId};
 use haul_proto::path::Name;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::{Counters, FinalReport};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
@@ -158,12 +158,12 @@ impl Scene {
 
     /// As a target: says something to the source.
     pub fn tell(&self, link: &mut FakeLink, message: &TargetMessage) -> io::Result<()> {
-        link.send(LinkChannel::Peer, &message.encode(self.copy()))
+        link.send(ControlChannel::Peer, &message.encode(self.copy()))
     }
 
     /// As a source: says something to the target.
     pub fn offer(&self, link: &mut FakeLink, message: &SourceMessage) -> io::Result<()> {
-        link.send(LinkChannel::Peer, &message.encode(self.copy()))
+        link.send(ControlChannel::Peer, &message.encode(self.copy()))
     }
 
     /// As a target: listens on request, and reads the source's offers until `wanted` accepts one.
@@ -175,15 +175,15 @@ impl Scene {
         loop {
             let (channel, content) = link.next_frame()?;
             match channel {
-                LinkChannel::Controller => self.answer(link, &content)?,
-                LinkChannel::Peer => {
+                ControlChannel::Controller => self.answer(link, &content)?,
+                ControlChannel::Peer => {
                     // So few names are not packed.
                     let message = SourceMessage::decode(&content, self.copy()).map_err(io::Error::other)?;
                     if let Some(found) = wanted(message) {
                         return Ok(found);
                     }
                 }
-                LinkChannel::Stream(_) => {}
+                ControlChannel::Stream(_) => {}
             }
         }
     }
@@ -229,7 +229,7 @@ impl Scene {
     /// As a target: receives the next frame, and listens on request.
     pub fn listen(&mut self, link: &mut FakeLink) -> io::Result<()> {
         let (channel, content) = link.next_frame()?;
-        if channel == LinkChannel::Controller { self.answer(link, &content) } else { Ok(()) }
+        if channel == ControlChannel::Controller { self.answer(link, &content) } else { Ok(()) }
     }
 
     /// As a target: the source's first stream.

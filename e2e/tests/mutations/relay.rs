@@ -10,7 +10,7 @@ use std::{io, thread};
 
 use haul_e2e::{FakeLink, RawAcceptor, RawStream, WorkerProgramProcess};
 use haul_proto::ids::StreamId;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings};
 
@@ -89,21 +89,21 @@ impl<'a> Relay<'a> {
     fn release(&mut self) -> io::Result<bool> {
         let held = self.state.with(|mutator| (mutator.release(Lane::Source), mutator.release(Lane::Target)));
         match held {
-            (Some(item), _) => self.worker.send(LinkChannel::Peer, &item.body),
-            (_, Some(item)) => self.link.send(LinkChannel::Peer, &item.body)?,
+            (Some(item), _) => self.worker.send(ControlChannel::Peer, &item.body),
+            (_, Some(item)) => self.link.send(ControlChannel::Peer, &item.body)?,
             (None, None) => return Ok(false),
         }
         self.state.moved.fetch_add(1, Ordering::SeqCst);
         Ok(true)
     }
 
-    fn take_from_controller(&mut self, channel: LinkChannel, content: Vec<u8>) -> io::Result<()> {
-        if channel == LinkChannel::Peer {
+    fn take_from_controller(&mut self, channel: ControlChannel, content: Vec<u8>) -> io::Result<()> {
+        if channel == ControlChannel::Peer {
             let items = self.state.pass(Lane::Source, Item { payload: Vec::new(), body: content });
-            items.iter().for_each(|item| self.worker.send(LinkChannel::Peer, &item.body));
+            items.iter().for_each(|item| self.worker.send(ControlChannel::Peer, &item.body));
             return Ok(());
         }
-        if channel == LinkChannel::Controller
+        if channel == ControlChannel::Controller
             && let ControllerMessage::Target(request) = ControllerMessage::decode(&content).map_err(io::Error::other)?
         {
             self.settings = Some(request.settings);
@@ -112,10 +112,10 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    fn take_from_worker(&mut self, channel: LinkChannel, content: Vec<u8>) -> io::Result<()> {
-        if channel == LinkChannel::Peer {
+    fn take_from_worker(&mut self, channel: ControlChannel, content: Vec<u8>) -> io::Result<()> {
+        if channel == ControlChannel::Peer {
             let items = self.state.pass(Lane::Target, Item { payload: Vec::new(), body: content });
-            return items.iter().try_for_each(|item| self.link.send(LinkChannel::Peer, &item.body));
+            return items.iter().try_for_each(|item| self.link.send(ControlChannel::Peer, &item.body));
         }
         let message = WorkerMessage::decode(&content).map_err(io::Error::other)?;
         match message {

@@ -8,10 +8,9 @@ pub use haul_proto::entry::{DeviceNumber, EntryKind, SpecialFile};
 pub use haul_proto::sync::{ChangeKind, ChangeReasons, ItemChange, SyncCounters};
 pub use haul_proto::wire::counters::ReadBackBytes;
 pub use haul_proto::wire::difference::{AttributeEnd, Difference};
-pub use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, SourceChange};
+pub use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, SourceChange};
 pub use haul_proto::wire::resource_metrics::{ResourceMetrics, Sockets, Stage, StreamFigures};
 pub use haul_proto::wire::sandbox::{Confinement, SandboxReport};
-pub use haul_proto::wire::slowest_files::SlowFile;
 pub use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 
 use crate::copy::spec::{ChecksumAlgorithm, Cipher};

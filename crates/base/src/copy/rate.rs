@@ -14,10 +14,16 @@ pub const RATE_MAX: u64 = 1 << 40;
 #[derive(Debug, Clone, Default)]
 pub struct RateHandle(Arc<Mutex<RequestedRate>>);
 
+/// A limit that replaces another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewRateLimit {
+    /// In bytes per second; `None` removes the limit.
+    pub bytes_per_s: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 struct RequestedRate {
-    /// A limit, or none at all.
-    set: Option<Option<u64>>,
+    set: Option<NewRateLimit>,
     /// Number of doublings after that; of halvings, if negative.
     doublings: i32,
 }
@@ -39,8 +45,8 @@ impl RateHandle {
     }
 
     /// Sets the limit in bytes per second, or removes it.
-    pub fn set(&self, limit: Option<u64>) {
-        *lock(&self.0) = RequestedRate { set: Some(limit), doublings: 0 };
+    pub fn set(&self, bytes_per_s: Option<u64>) {
+        *lock(&self.0) = RequestedRate { set: Some(NewRateLimit { bytes_per_s }), doublings: 0 };
     }
 
     fn step(&self, doublings: i32) {
@@ -48,25 +54,30 @@ impl RateHandle {
         wish.doublings = wish.doublings.saturating_add(doublings);
     }
 
-    /// The limit after all requests since the last call: `Some(None)` if it was removed, `None` without a change.
+    /// The limit after all requests since the last call; `None` without a change.
     /// `limit` is the present one, `present` the measured rate, both in bytes per second.
-    pub fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<Option<u64>> {
+    pub fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<NewRateLimit> {
         let RequestedRate { set, doublings } = std::mem::take(&mut *lock(&self.0));
         let before = limit;
-        let limit = set.unwrap_or(limit);
+        let limit = set.map_or(limit, |set| set.bytes_per_s);
         let factor = |steps: u32| 1u64.checked_shl(steps).unwrap_or(u64::MAX);
         let new = match (doublings.cmp(&0), limit) {
             (Ordering::Equal, limit) => limit,
             (Ordering::Greater, limit) => limit.map(|limit| limit.saturating_mul(factor(doublings.unsigned_abs()))),
             (Ordering::Less, _) => Some(limit.unwrap_or_else(present) / factor(doublings.unsigned_abs())),
         };
-        Some(new.map(|new| new.max(RATE_MIN))).filter(|new| *new != before)
+        let bytes_per_s = new.map(|new| new.max(RATE_MIN));
+        (bytes_per_s != before).then_some(NewRateLimit { bytes_per_s })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn to(bytes_per_s: Option<u64>) -> Option<NewRateLimit> {
+        Some(NewRateLimit { bytes_per_s })
+    }
 
     #[test]
     fn steps_are_summed_and_applied_once() {
@@ -75,12 +86,12 @@ mod tests {
         assert_eq!(handle.changed(Some(8 << 20), never), None);
         handle.clone().double();
         handle.double();
-        assert_eq!(handle.changed(Some(8 << 20), never), Some(Some(32 << 20)));
+        assert_eq!(handle.changed(Some(8 << 20), never), to(Some(32 << 20)));
         assert_eq!(handle.changed(Some(32 << 20), never), None);
         handle.halve();
         handle.double();
         handle.halve();
-        assert_eq!(handle.changed(Some(32 << 20), never), Some(Some(16 << 20)));
+        assert_eq!(handle.changed(Some(32 << 20), never), to(Some(16 << 20)));
     }
 
     #[test]
@@ -89,7 +100,7 @@ mod tests {
         handle.double();
         assert_eq!(handle.changed(None, || 1 << 30), None);
         handle.halve();
-        assert_eq!(handle.changed(None, || 1 << 30), Some(Some(1 << 29)));
+        assert_eq!(handle.changed(None, || 1 << 30), to(Some(1 << 29)));
     }
 
     #[test]
@@ -97,11 +108,11 @@ mod tests {
         let handle = RateHandle::new();
         handle.double();
         handle.set(Some(5 << 20));
-        assert_eq!(handle.changed(Some(8 << 20), || 0), Some(Some(5 << 20)));
+        assert_eq!(handle.changed(Some(8 << 20), || 0), to(Some(5 << 20)));
         handle.set(Some(0));
-        assert_eq!(handle.changed(None, || 0), Some(Some(RATE_MIN)));
+        assert_eq!(handle.changed(None, || 0), to(Some(RATE_MIN)));
         handle.set(None);
-        assert_eq!(handle.changed(Some(8 << 20), || 0), Some(None));
+        assert_eq!(handle.changed(Some(8 << 20), || 0), to(None));
         handle.set(None);
         assert_eq!(handle.changed(None, || 0), None, "there was none");
     }
@@ -110,10 +121,10 @@ mod tests {
     fn limits_stay_within_a_useful_range() {
         let handle = RateHandle::new();
         (0..100).for_each(|_| handle.halve());
-        assert_eq!(handle.changed(Some(1 << 30), || 0), Some(Some(RATE_MIN)));
+        assert_eq!(handle.changed(Some(1 << 30), || 0), to(Some(RATE_MIN)));
         handle.halve();
         assert_eq!(handle.changed(Some(RATE_MIN), || 0), None, "it is not said again");
         (0..100).for_each(|_| handle.double());
-        assert_eq!(handle.changed(Some(1 << 30), || 0), Some(Some(u64::MAX)));
+        assert_eq!(handle.changed(Some(1 << 30), || 0), to(Some(u64::MAX)));
     }
 }

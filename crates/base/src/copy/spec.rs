@@ -11,7 +11,7 @@ pub use haul_proto::compression::{CompressionMethod, CompressionPolicy};
 pub use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
 pub use haul_proto::expected_digests::ExpectedDigests;
 pub use haul_proto::file_range::{FileRange, RangeLen};
-pub use haul_proto::filter::PatternList as FilterList;
+pub use haul_proto::filter::PatternList;
 pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::limits::SILENCE_MS;
 pub use haul_proto::overwrite_policy::OverwritePolicy;
@@ -19,7 +19,7 @@ pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
-pub use haul_proto::wire::socket_options::SocketOptions;
+pub use haul_proto::wire::request::SocketOptions;
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 pub use haul_proto::wire::write_options::{
     DirectoryOptions, LiveSourceOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions,

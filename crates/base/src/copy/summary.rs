@@ -6,9 +6,9 @@ use haul_proto::diagnose::Verdict;
 use haul_proto::diagnose::path_parts::PartUse;
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::{Counters, PathFigures, ReadBackBytes};
+use haul_proto::wire::report::SlowFile;
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::sandbox::SandboxReport;
-use haul_proto::wire::slowest_files::SlowFile;
 
 use super::spec::{Cipher, CompressionMethod, DeltaCounters};
 use super::transport_path::TransportPath;

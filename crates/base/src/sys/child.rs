@@ -39,7 +39,7 @@ const PIPE_ROOM: usize = 4096;
 pub struct ChildGuard {
     child: Child,
     /// Whether its exit is irrelevant.
-    is_messenger: bool,
+    is_relay: bool,
     is_left: bool,
     status: Option<ExitStatus>,
     kept: Arc<Mutex<VecDeque<u8>>>,
@@ -71,7 +71,7 @@ pub fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(ChildGuar
     let kept = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_STDERR)));
     let (ended, stderr_ended) = channel();
     let guard =
-        ChildGuard { child, is_messenger: false, is_left: false, status: None, kept: Arc::clone(&kept), stderr_ended };
+        ChildGuard { child, is_relay: false, is_left: false, status: None, kept: Arc::clone(&kept), stderr_ended };
     let (Some(stdin), Some(stderr)) = pipes else { return Err(missing()) };
     thread::Builder::new().name("child-stderr".into()).spawn(move || {
         keep_end(stderr, &kept);
@@ -115,14 +115,14 @@ impl ChildGuard {
     }
 
     /// Marks the child as a relay, whose end is not waited for.
-    pub fn is_messenger(&mut self) {
-        self.is_messenger = true;
+    pub fn mark_as_relay(&mut self) {
+        self.is_relay = true;
     }
 
     /// Closes the child's standard input and waits for its end for at most `timeout`. Does not wait for a relay such as
     /// ssh, whose end takes a round trip on a long path.
     pub fn close(&mut self, timeout: Duration) {
-        if !self.is_messenger {
+        if !self.is_relay {
             // A child that does not end by itself is ended on drop.
             let _ = self.wait(timeout);
             return;
@@ -341,7 +341,7 @@ mod tests {
     fn a_forwarding_child_ends_by_itself_and_is_reaped() {
         let mut spawned = shell("read x; sleep 0.2; exit 3");
         let pid = spawned.guard.pid().unwrap();
-        spawned.guard.is_messenger();
+        spawned.guard.mark_as_relay();
         drop(spawned.stdin);
         spawned.guard.close(Duration::from_secs(10));
         drop(spawned.guard);

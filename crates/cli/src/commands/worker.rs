@@ -39,7 +39,7 @@ pub fn run(what: &WorkerTask) -> u8 {
             false => Exit::Failed.number(),
         },
         WorkerTask::Keep(word, command) => keep(word, command),
-        WorkerTask::Dial { host, port, directory } => dial((host, *port), directory),
+        WorkerTask::Dial { host, port, directory } => dial(host, *port, directory),
         WorkerTask::Run { input, output } => {
             let host = || HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None);
             let worked =
@@ -70,13 +70,13 @@ fn could_not_start(error: io::Error) -> u8 {
 }
 
 /// Replaces ssh. The first line of its input has the credential.
-fn dial((host, port): (&str, u16), directory: &str) -> u8 {
+fn dial(host: &str, port: u16, directory: &str) -> u8 {
     let carry = || -> anyhow::Result<()> {
         signals::leave_all_but_termination()?;
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let stdout = io::stdout().as_fd().try_clone_to_owned()?;
         let pass = read_credentials(&stdin).context("no secret or key was given")?;
-        Ok(haul_serve::dial((host, port), directory, &pass, stdin, stdout)?)
+        Ok(haul_serve::dial(host, port, directory, &pass, stdin, stdout)?)
     };
     carry().map_or_else(
         |text| {

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_base::copy::spec::{FileLimits, FilterList, FilterOptions};
+use haul_base::copy::spec::{FileLimits, FilterOptions, PatternList};
 use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules, RsyncAction, RsyncRule};
 use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};
@@ -108,7 +108,7 @@ impl TypedList<'_> {
         format!("for a name that begins so, write {quote}\\{}{quote}", escape(text))
     }
 
-    fn read(&self) -> Result<FilterList, UsageError> {
+    fn read(&self) -> Result<PatternList, UsageError> {
         let wrong = |why: &str| bad(self.row, self.argument, why);
         let text = match self.is_file {
             true => read(self.argument).map_err(|error| wrong(&error.to_string()))?,
@@ -127,7 +127,7 @@ impl TypedList<'_> {
         if let Some(refused) = (!self.is_file).then(|| self.refuse_rsync_rule(1, &text)).flatten() {
             return Err(refused);
         }
-        let list = FilterList { text, is_file: self.is_file, includes: self.includes };
+        let list = PatternList { text, is_file: self.is_file, includes: self.includes };
         match PatternRules::of(&list) {
             Ok(_) => Ok(list),
             Err(error @ PatternListError::RsyncRule { line }) => {
@@ -249,7 +249,7 @@ mod tests {
         std::fs::write(&file, "*.o\n!a.o\n").unwrap();
         let file = file.to_str().unwrap();
         let filters = resolved(&["--exclude=x", "--include", "*.c", "--exclude-from", file, "--exclude", "y"]).unwrap();
-        let shown = |list: &FilterList| (String::from_utf8(list.text.clone()).unwrap(), list.is_file, list.includes);
+        let shown = |list: &PatternList| (String::from_utf8(list.text.clone()).unwrap(), list.is_file, list.includes);
         let lists: Vec<_> = filters.lists.iter().map(shown).collect();
         let list = |text: &str, is_file, includes| (text.to_owned(), is_file, includes);
         assert_eq!(

@@ -46,7 +46,9 @@ impl SweepBench<'_> {
     /// Makes a run. `number` is that of the sweep; `address` is the other host's, if known from an earlier run.
     pub fn measure(
         &self,
-        (round, setting, copy): (u32, &SweepSetting, &CopySpec),
+        round: u32,
+        setting: &SweepSetting,
+        copy: &CopySpec,
         address: Option<IpAddr>,
         number: u64,
         cancel: &Cancel,

@@ -122,7 +122,7 @@ impl RunningSweep<'_> {
             let begun = Instant::now();
             let target = setting.word(&flags::sweep::TARGET).unwrap_or_default();
             let address = self.addresses.get(target).copied();
-            let measured = self.bench.measure((*round, setting, copy), address, self.journal.number(), cancel);
+            let measured = self.bench.measure(*round, setting, copy, address, self.journal.number(), cancel);
             if let Some(address) = measured.transport.as_ref().and_then(other_end) {
                 self.addresses.insert(target, address);
             }

@@ -15,9 +15,9 @@ use haul_proto::diagnose::watch::BottleneckWatch;
 use haul_proto::diagnose::{CopyMeasurements, Verdict, diagnose};
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures};
+use haul_proto::wire::report::SlowFile;
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::sandbox::SandboxReport;
-use haul_proto::wire::slowest_files::SlowFile;
 use haul_proto::wire::source_activity::SourceActivity;
 
 use super::control_requests::ControlRequests;

@@ -21,12 +21,12 @@ pub struct DuplicateTargets {
 }
 
 impl DuplicateTargets {
-    /// Whether this is the first line with this destination. A directory's contents have no name to collide.
-    pub fn is_new(&mut self, place: &OperandDestination) -> bool {
-        self.is_new_among(GENERATION, place)
+    /// Adds a destination; returns whether this is the first line with it. A directory's contents have no name to collide.
+    pub fn insert(&mut self, place: &OperandDestination) -> bool {
+        self.insert_among(GENERATION, place)
     }
 
-    fn is_new_among(&mut self, generation: usize, OperandDestination { below, name }: &OperandDestination) -> bool {
+    fn insert_among(&mut self, generation: usize, OperandDestination { below, name }: &OperandDestination) -> bool {
         let Some(name) = name else { return true };
         if self.young.len() >= generation {
             self.old = std::mem::take(&mut self.young);
@@ -51,17 +51,17 @@ mod tests {
     fn a_place_is_new_once_and_contents_always_are() {
         let mut twins = DuplicateTargets::default();
         let places = [place(&[], "a"), place(&["a"], "b"), place(&["a", "b"], "c"), place(&["a"], "c")];
-        assert!(places.iter().all(|place| twins.is_new(place)));
-        assert!(!places.iter().any(|place| twins.is_new(place)));
-        assert!((0..2).all(|_| twins.is_new(&place(&["a"], ""))));
+        assert!(places.iter().all(|place| twins.insert(place)));
+        assert!(!places.iter().any(|place| twins.insert(place)));
+        assert!((0..2).all(|_| twins.insert(&place(&["a"], ""))));
     }
 
     #[test]
     fn the_latest_are_known_and_no_more_than_two_generations() {
         let mut twins = DuplicateTargets::default();
         let at = |number: usize| place(&[], &number.to_string());
-        assert!((0..100).all(|number| twins.is_new_among(10, &at(number))));
-        assert!((90..100).all(|number| !twins.is_new_among(10, &at(number))));
-        assert!(twins.young.len() + twins.old.len() <= 20 && twins.is_new_among(10, &at(0)));
+        assert!((0..100).all(|number| twins.insert_among(10, &at(number))));
+        assert!((90..100).all(|number| !twins.insert_among(10, &at(number))));
+        assert!(twins.young.len() + twins.old.len() <= 20 && twins.insert_among(10, &at(0)));
     }
 }

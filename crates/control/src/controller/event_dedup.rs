@@ -38,7 +38,8 @@ impl<'a> EventDedup<'a> {
         }
     }
 
-    fn is_new(&mut self, event: &Event) -> bool {
+    /// Remembers an event; returns whether it is new. An event without a memory is always new.
+    fn remember_event(&mut self, event: &Event) -> bool {
         match event {
             Event::FileDone(FileReport { path, digest, .. }) => {
                 let file = self.remember(("file", path));
@@ -69,7 +70,7 @@ impl<'a> EventDedup<'a> {
 
 impl Observer for EventDedup<'_> {
     fn event(&mut self, event: &Event) {
-        if self.is_new(event) || !self.again {
+        if self.remember_event(event) || !self.again {
             self.observer.event(event);
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_base::copy::display_path::own_name;
 use haul_base::copy::error::Error;
 use haul_base::copy::location::Location;
@@ -18,7 +18,7 @@ use haul_base::copy::spec::{ListLine, ListReader, SourceList};
 use haul_base::sys::sync::lock;
 use haul_proto::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
 use haul_proto::path::{Name, NameError};
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination, SourceBatch};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
@@ -130,8 +130,8 @@ enum ListedSourceError {
 struct ListFeeder {
     lines: Box<dyn ListReader>,
     base: Option<PathBuf>,
-    source: LinkWriter,
-    target: LinkWriter,
+    source: ControlWriter,
+    target: ControlWriter,
     output: WorkerOutput,
     window: Arc<BatchWindow>,
     twins: DuplicateTargets,
@@ -210,7 +210,7 @@ impl ListFeeder {
             return Err(ListedSourceError::PathLength);
         }
         let place = OperandDestination { below, name };
-        match self.twins.is_new(&place) {
+        match self.twins.insert(&place) {
             true => Ok((path, place)),
             false => Err(ListedSourceError::DuplicateTarget),
         }
@@ -239,6 +239,6 @@ impl ListFeeder {
     }
 }
 
-fn send_message(link: &LinkWriter, message: &ControllerMessage) -> Option<()> {
-    link.send(LinkChannel::Controller, &message.encode()).ok()
+fn send_message(control: &ControlWriter, message: &ControllerMessage) -> Option<()> {
+    control.send(ControlChannel::Controller, &message.encode()).ok()
 }

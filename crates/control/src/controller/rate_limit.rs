@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use haul_base::copy::rate::RateHandle;
+use haul_base::copy::rate::{NewRateLimit, RateHandle};
 
 /// Window of the current rate; a shorter copy uses its whole time.
 const PRESENT: Duration = Duration::from_secs(2);
@@ -41,16 +41,16 @@ impl RateLimit {
         self.bytes_per_s.into_iter().chain(self.allowed).min()
     }
 
-    /// Checks the caller's limit against `bytes_written`. Returns a changed limit once; `Some(None)` when the limit was
-    /// removed.
-    pub fn poll(&mut self, bytes_written: u64) -> Option<Option<u64>> {
+    /// Checks the caller's limit against `bytes_written`. Returns a changed limit once.
+    pub fn poll(&mut self, bytes_written: u64) -> Option<NewRateLimit> {
         self.record(Instant::now(), bytes_written);
         let present = present(&self.figures);
         let before = self.bytes_per_s();
         if let Some(wanted) = self.handle.changed(before, || present) {
-            self.bytes_per_s = wanted;
+            self.bytes_per_s = wanted.bytes_per_s;
         }
-        Some(self.bytes_per_s()).filter(|now| before != *now)
+        let bytes_per_s = self.bytes_per_s();
+        (bytes_per_s != before).then_some(NewRateLimit { bytes_per_s })
     }
 
     fn record(&mut self, now: Instant, bytes_written: u64) {
@@ -75,6 +75,10 @@ fn present(figures: &VecDeque<(Instant, u64)>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn to(bytes_per_s: Option<u64>) -> Option<NewRateLimit> {
+        Some(NewRateLimit { bytes_per_s })
+    }
 
     #[test]
     fn the_current_rate_forgets_the_past() {
@@ -106,12 +110,12 @@ mod tests {
         let handle = RateHandle::new();
         let mut limit = RateLimit::new(Some(1 << 20), &handle);
         handle.set(None);
-        assert_eq!((limit.poll(0), limit.bytes_per_s()), (Some(None), None));
+        assert_eq!((limit.poll(0), limit.bytes_per_s()), (to(None), None));
         limit.allow([3 << 20]);
         handle.set(Some(2 << 20));
-        assert_eq!(limit.poll(0), Some(Some(2 << 20)));
+        assert_eq!(limit.poll(0), to(Some(2 << 20)));
         handle.set(None);
-        assert_eq!((limit.poll(0), limit.bytes_per_s()), (Some(Some(3 << 20)), Some(3 << 20)));
+        assert_eq!((limit.poll(0), limit.bytes_per_s()), (to(Some(3 << 20)), Some(3 << 20)));
     }
 
     #[test]
@@ -120,6 +124,6 @@ mod tests {
         let mut limit = RateLimit::new(Some(1 << 20), &handle);
         assert_eq!(limit.poll(0), None);
         handle.double();
-        assert_eq!((limit.poll(5), limit.poll(6), limit.bytes_per_s()), (Some(Some(2 << 20)), None, Some(2 << 20)));
+        assert_eq!((limit.poll(5), limit.poll(6), limit.bytes_per_s()), (to(Some(2 << 20)), None, Some(2 << 20)));
     }
 }

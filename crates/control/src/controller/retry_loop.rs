@@ -193,7 +193,7 @@ mod tests {
     use haul_base::copy::spec::{CopyOptions, RemoteAccess, Retries};
     use haul_proto::feature::{Features, PROTOCOL_VERSION};
     use haul_proto::path::Name;
-    use haul_proto::wire::control_channel::{LinkChannel, encode_header};
+    use haul_proto::wire::control_channel::{ControlChannel, encode_header};
     use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
     use haul_proto::wire::request::TargetOperand;
 
@@ -263,7 +263,7 @@ mod tests {
 
     fn frame(message: &WorkerMessage) -> Vec<u8> {
         let content = message.encode();
-        [encode_header(LinkChannel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
+        [encode_header(ControlChannel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
     }
 
     /// Runs a copy whose target sends this message in each attempt after its Request. Returns the error and the number

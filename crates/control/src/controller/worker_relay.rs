@@ -4,11 +4,11 @@ use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ChildStdout;
 
-use haul_base::control_channel::{LinkError, LinkReader, LinkWriter};
+use haul_base::control_channel::{ControlError, ControlReader, ControlWriter};
 use haul_base::idle_timeout::IdleTimeout;
 use haul_base::sys::panic::panicked;
 use haul_proto::error::ProtocolError;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::report::WorkerMessage;
 
 use super::inbox::InboxSender;
@@ -29,7 +29,7 @@ pub enum WorkerInput {
 pub fn relay_all(
     role: WorkerRole,
     from: IdleTimeout<ChildStdout>,
-    other: Option<&LinkWriter>,
+    other: Option<&ControlWriter>,
     sender: &InboxSender<(WorkerRole, WorkerInput)>,
 ) {
     let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
@@ -42,14 +42,14 @@ pub fn relay_all(
 fn relay(
     role: WorkerRole,
     from: IdleTimeout<ChildStdout>,
-    other: Option<&LinkWriter>,
+    other: Option<&ControlWriter>,
     sender: &InboxSender<(WorkerRole, WorkerInput)>,
 ) -> WorkerInput {
-    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
+    let mut reader = ControlReader::new(BufReader::with_capacity(256 << 10, from));
     loop {
         match reader.next_frame() {
             Ok(None) => return WorkerInput::Ended(None),
-            Ok(Some((LinkChannel::Controller, content))) => {
+            Ok(Some((ControlChannel::Controller, content))) => {
                 let bytes = content.len();
                 let message = match WorkerMessage::decode(content) {
                     Ok(message) => message,
@@ -64,10 +64,10 @@ fn relay(
                 let _ = other.map(|other| other.send(channel, content));
             }
             // A cut connection may end within a frame.
-            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolError::Truncated))) => {
+            Err(error @ (ControlError::Io(_) | ControlError::Protocol(ProtocolError::Truncated))) => {
                 return WorkerInput::Ended(Some(error.to_string()));
             }
-            Err(LinkError::Protocol(fault)) => return WorkerInput::Fault(fault.to_string()),
+            Err(ControlError::Protocol(fault)) => return WorkerInput::Fault(fault.to_string()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_base::copy::error::Error;
 use haul_base::copy::event::{Event, Observer};
 use haul_base::copy::location::Host;
@@ -40,7 +40,7 @@ enum StartNews {
 
 /// A worker that has greeted. It gets heartbeats from now on, since the other one may start slowly.
 pub struct GreetedWorker {
-    pub link: LinkWriter,
+    pub control: ControlWriter,
     pub from_worker: ChildStdout,
     pub child: ChildGuard,
     pub deployed: Option<String>,
@@ -51,9 +51,9 @@ pub struct GreetedWorker {
 impl GreetedWorker {
     fn new(started: StartedWorker) -> Result<Self, Error> {
         let StartedWorker { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
-        let link = LinkWriter::new(to_worker);
-        link.keep_alive().map_err(no_thread)?;
-        Ok(Self { link, from_worker, child, deployed, label, peer })
+        let control = ControlWriter::new(to_worker);
+        control.keep_alive().map_err(no_thread)?;
+        Ok(Self { control, from_worker, child, deployed, label, peer })
     }
 }
 
@@ -79,7 +79,7 @@ pub fn start_all(
     let mut failure = None;
     for (index, (role, host)) in hosts.iter().enumerate() {
         let turn = in_turn.then(|| Arc::clone(&turn));
-        match start_one(index, (*role, host), copy, program, turn, &stop, &sender) {
+        match start_one(index, *role, host, copy, program, turn, &stop, &sender) {
             Ok(thread) => threads.push(thread),
             Err(error) => failure = Some(error),
         }
@@ -122,7 +122,8 @@ pub fn start_all(
 /// Starts a worker in a thread, after its turn if there is one, and sends the result.
 fn start_one(
     index: usize,
-    (role, host): (WorkerRole, &Host),
+    role: WorkerRole,
+    host: &Host,
     copy: &CopySpec,
     program: &WorkerProgram,
     turn: Option<Arc<Mutex<()>>>,

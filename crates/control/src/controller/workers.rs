@@ -7,7 +7,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_base::copy::error::{Error, GO_ON};
 use haul_base::copy::event::{Event, Observer};
 use haul_base::copy::location::Host;
@@ -16,7 +16,7 @@ use haul_base::idle_timeout::IdleTimeout;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::ChildGuard;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::FinalReport;
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
@@ -72,7 +72,7 @@ impl WorkerOutput {
 }
 
 struct WorkerHandle {
-    link: LinkWriter,
+    control: ControlWriter,
     child: ChildGuard,
     label: String,
     peer: Option<IpAddr>,
@@ -94,18 +94,18 @@ impl Workers {
         };
         let started = start_all(&hosts, copy, program, cancel, observer)?;
         let (sender, inbox) = queue();
-        let mut links = Vec::new();
+        let mut ends = Vec::new();
         let mut readers = Vec::new();
         let mut peers = Vec::new();
-        for GreetedWorker { link, from_worker, child, deployed, label, peer } in started {
+        for GreetedWorker { control, from_worker, child, deployed, label, peer } in started {
             if let Some(path) = deployed {
                 observer.event(&Event::Deployed { host: label.clone(), path });
             }
-            links.push((link, child, label));
+            ends.push((control, child, label));
             peers.push(peer);
             readers.push(IdleTimeout::new(from_worker, copy.access.silence));
         }
-        let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
+        let writers: Vec<ControlWriter> = ends.iter().map(|(control, ..)| control.clone()).collect();
         for (index, ((role, _), reader)) in hosts.iter().zip(readers).enumerate() {
             let other = writers.iter().enumerate().find(|(i, _)| *i != index).map(|(_, writer)| writer.clone());
             let (role, sender) = (*role, sender.clone());
@@ -113,11 +113,12 @@ impl Workers {
             let spawned = relay.spawn(move || relay_all(role, reader, other.as_ref(), &sender));
             spawned.map_err(no_thread)?;
         }
-        let mut hellos = greet(&inbox, &links, cancel)?;
-        let mut workers = links.into_iter().zip(peers).zip(&hosts).map(|(((link, child, label), peer), (role, _))| {
-            let hello = hellos.remove(role).unwrap_or_else(|| unreachable!("greet returns one for each"));
-            WorkerHandle { link, child, label, peer, hello }
-        });
+        let mut hellos = greet(&inbox, &ends, cancel)?;
+        let mut workers =
+            ends.into_iter().zip(peers).zip(&hosts).map(|(((control, child, label), peer), (role, _))| {
+                let hello = hellos.remove(role).unwrap_or_else(|| unreachable!("greet returns one for each"));
+                WorkerHandle { control, child, label, peer, hello }
+            });
         let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
         let second = workers.next();
         Ok(Self { first, second, inbox, output: sender, gone: None, stopped: None })
@@ -162,14 +163,14 @@ impl Workers {
     }
 
     /// Returns a writer to a worker for use in another thread.
-    pub fn writer(&self, role: WorkerRole) -> LinkWriter {
-        self.worker(role).link.clone()
+    pub fn writer(&self, role: WorkerRole) -> ControlWriter {
+        self.worker(role).control.clone()
     }
 
     /// Sends a message to a worker.
     pub fn send(&self, role: WorkerRole, message: &ControllerMessage) -> Result<(), Error> {
         let worker = self.worker(role);
-        let sent = worker.link.send(LinkChannel::Controller, &message.encode());
+        let sent = worker.control.send(ControlChannel::Controller, &message.encode());
         sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
     }
 
@@ -275,7 +276,7 @@ impl Workers {
 
     /// Ends the workers of a finished copy.
     pub fn close(&mut self) {
-        self.close_links();
+        self.close_channels();
         for role in self.roles() {
             self.worker_mut(role).child.close(CLOSE_GRACE);
         }
@@ -283,27 +284,27 @@ impl Workers {
 
     /// Ends workers that remove their temporary files on exit, and waits for all of them.
     pub fn close_and_wait(&mut self) {
-        self.close_links();
+        self.close_channels();
         for role in self.roles() {
             // Dropping the worker ends one that does not exit in time.
             let _ = self.worker_mut(role).child.wait(CLOSE_GRACE);
         }
     }
 
-    fn close_links(&self) {
+    fn close_channels(&self) {
         for role in self.roles() {
-            self.worker(role).link.close();
+            self.worker(role).control.close();
         }
     }
 
     /// Ends the workers of an unfinished copy: each removes its incomplete files.
     pub fn cancel(&mut self) {
         for role in self.roles() {
-            let link = self.worker(role).link.clone();
+            let control = self.worker(role).control.clone();
             // Control data may be stuck behind file data; the cancel message must not wait for it.
             let _ = thread::Builder::new().name("haul-cancel".into()).spawn(move || {
-                let _ = link.send(LinkChannel::Controller, &ControllerMessage::Cancel.encode());
-                link.close();
+                let _ = control.send(ControlChannel::Controller, &ControllerMessage::Cancel.encode());
+                control.close();
             });
         }
         let deadline = Instant::now() + CANCEL_GRACE;
@@ -345,13 +346,13 @@ fn is_for_one(copy: &CopySpec, source_host: &Host) -> bool {
 /// Returns every worker's checked Hello.
 fn greet(
     inbox: &Inbox<(WorkerRole, WorkerInput)>,
-    links: &[(LinkWriter, ChildGuard, String)],
+    ends: &[(ControlWriter, ChildGuard, String)],
     cancel: &Cancel,
 ) -> Result<HashMap<WorkerRole, WorkerHello>, Error> {
     let mut hellos = HashMap::new();
-    while hellos.len() < links.len() {
+    while hellos.len() < ends.len() {
         let Some((role, incoming)) = next(inbox, None, cancel, &mut None)? else { continue };
-        let label = &links[role.index().min(links.len() - 1)].2;
+        let label = &ends[role.index().min(ends.len() - 1)].2;
         let WorkerInput::Message(WorkerMessage::Hello(hello)) = incoming else {
             return Err(match incoming {
                 WorkerInput::Fault(text) => broken_protocol(label, &text),

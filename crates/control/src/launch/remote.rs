@@ -113,7 +113,7 @@ pub(super) fn start_scripted(
     arguments.push(remote_command(&request).into());
     let converse = |arguments: &[OsString], executables| {
         let mut spawned = spawn(Command::new(ssh).args(arguments)).map_err(|error| not_started(ssh, &error))?;
-        spawned.guard.is_messenger();
+        spawned.guard.mark_as_relay();
         let mut conversation = LaunchConversation::new(spawned, scene.clone(), executables, access, control);
         conversation.listener.hurry(&conversation.child);
         conversation.run()

@@ -107,13 +107,18 @@ impl StartWait {
     }
 }
 
-/// Whether a child of this process asks something on the terminal. Words would land in its question.
+/// Whether a program that this process started asks something on the terminal: ssh, or the ssh that it started for a
+/// jump. Words would land in its question.
 pub fn is_question_open() -> bool {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return false };
+    is_asked_below(std::process::id())
+}
+
+fn is_asked_below(process: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return false };
     let children = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     children
         .flat_map(|ids| ids.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
-        .any(asks_on_terminal)
+        .any(|child| asks_on_terminal(child) || is_asked_below(child))
 }
 
 /// Whether a child has opened a terminal, as ssh does for the time of a question. Its standard streams are pipes.
@@ -179,6 +184,7 @@ mod tests {
         }
         assert!(asks_on_terminal(id.trim().parse().unwrap()));
         assert!(!asks_on_terminal(mute.guard.id()));
+        assert!(is_question_open() && !is_asked_below(mute.guard.id()));
     }
 
     #[test]

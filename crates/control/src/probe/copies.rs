@@ -126,9 +126,7 @@ pub fn path(bytes: &[u8]) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::copy::spec::Login;
-
-    use haul_base::copy::spec::CompressionPolicy;
+    use haul_base::copy::spec::{CompressionPolicy, Login};
 
     use super::*;
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_base::copy::display_path::below;
 use haul_proto::compression::CompressionMethod;
 use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::Difference;
 use haul_proto::wire::report::{FileReport, SkipReport, SourceChange, WorkerMessage};
@@ -78,7 +78,7 @@ impl CounterTally {
 
 /// Reports to the controller. Write errors are ignored, since the reader of the control channel detects its loss.
 pub struct Reporter {
-    link: LinkWriter,
+    control: ControlWriter,
     /// The counters.
     pub tally: CounterTally,
     /// The slowest files.
@@ -96,9 +96,9 @@ pub struct Reporter {
 
 impl Reporter {
     /// A reporter over the worker's control channel.
-    pub fn new(link: LinkWriter, report_files: bool) -> Self {
+    pub fn new(control: ControlWriter, report_files: bool) -> Self {
         Self {
-            link,
+            control,
             tally: CounterTally::default(),
             slowest: SlowestFiles::default(),
             delta: DeltaTally::default(),
@@ -161,7 +161,7 @@ impl Reporter {
 
     /// Sends a message.
     pub fn send(&self, message: &WorkerMessage) {
-        let _ = self.link.send(LinkChannel::Controller, &message.encode());
+        let _ = self.control.send(ControlChannel::Controller, &message.encode());
     }
 
     /// Reports a copied file, with its BLAKE3 digest if the session has it, and the `duration` of a large file.

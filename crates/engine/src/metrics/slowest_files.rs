@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haul_base::sys::sync::lock;
 use haul_proto::limits::SLOWEST_MAX;
-use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::report::SlowFile;
 
 use crate::sys::usage::micros;
 

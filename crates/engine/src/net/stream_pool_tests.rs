@@ -2,9 +2,9 @@
 
 use haul_proto::ids::CopyId;
 use haul_proto::wire::handshake::CipherSuite;
+use haul_proto::wire::request::SocketOptions;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::route::Route;
-use haul_proto::wire::socket_options::SocketOptions;
 
 use super::*;
 use crate::metrics::stage_timer::StageTimers;

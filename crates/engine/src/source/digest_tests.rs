@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::wire::request::{SourceRequest, SymlinkMode};
 
@@ -18,7 +18,7 @@ use crate::policy::HostPolicy;
 fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { tell_digests: true, ..request(operands, SymlinkMode::Keep) };
     change(&mut request);
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
+    Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
 /// The offered files: names and digests.

@@ -78,7 +78,7 @@ impl LinkedFiles {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::control_channel::LinkWriter;
+    use haul_base::control_channel::ControlWriter;
     use haul_base::sys::sync::lock;
 
     use super::*;
@@ -99,7 +99,7 @@ mod tests {
         let mut linked = LinkedFiles::default();
         let take = |linked: &mut LinkedFiles| linked.first_of(&stat).map(|(entry, _)| entry);
         assert_eq!(take(&mut linked), None);
-        let silent = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let silent = Reporter::new(ControlWriter::new(std::io::sink()), false);
         let (file, directory) = (name("a"), LinkDirectoryName { id: EntryId(0), name_len: 0 });
         let counted = linked.count(EntryId(0), &file, std::iter::once(directory), &silent).unwrap();
         linked.add(&stat, EntryId(7), counted, None);
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn beyond_the_limit_files_are_not_remembered_and_one_warning_says_so() {
         let sent = SentReport::default();
-        let reporter = Reporter::new(LinkWriter::new(sent.clone()), false);
+        let reporter = Reporter::new(ControlWriter::new(sent.clone()), false);
         let (file, directory) = (name("n".repeat(255)), LinkDirectoryName { id: EntryId(0), name_len: 0 });
         let mut linked = LinkedFiles::default();
         let mut count = || linked.count(EntryId(0), &file, std::iter::once(directory), &reporter);

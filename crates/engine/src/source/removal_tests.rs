@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_proto::entry::{EntryContent, EntryLocation};
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::scheduler::CHUNK_FRAMES_MAX;
@@ -26,7 +26,7 @@ use crate::sys::confine::tests::{confined, is_denied};
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { remove_files: true, ..request(operands, SymlinkMode::Keep) };
     change(&mut request);
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
+    Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
 /// Offers everything. The target needs all files except those whose names begin with `has`, which exist, and with

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::error::ProtocolError;
 use haul_proto::filter::PatternList;
@@ -52,7 +52,7 @@ pub(super) fn bytes(paths: &[PathBuf]) -> Vec<Vec<u8>> {
 }
 
 fn source_of(request: SourceRequest) -> Source {
-    Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
+    Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
 pub(super) fn request(operands: &[PathBuf], links: SymlinkMode) -> SourceRequest {
@@ -79,7 +79,7 @@ fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
     let request = request(&[tree.to_owned()], SymlinkMode::Ignore);
     let request = SourceRequest { skip, filters, tell_left_out: true, ..request };
     let source =
-        Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default());
+        Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default());
     source.walk();
     let mut state = source.lock();
     let messages = std::iter::from_fn(|| state.machine.poll_message());

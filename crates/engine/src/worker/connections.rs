@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_base::sys::panic::panicked;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SessionSettings;
 use haul_proto::wire::route::Route;
@@ -23,7 +23,7 @@ use crate::worker::runtime::{CopyRuntime, StreamIntake};
 
 /// Makes data connections for the copy, and holds those that came before it.
 pub(super) struct DataConnections {
-    link: LinkWriter,
+    control: ControlWriter,
     /// Streams accepted before Start.
     pub arrivals: Option<AcceptedStreams>,
     /// Streams through the control channel.
@@ -31,9 +31,9 @@ pub(super) struct DataConnections {
 }
 
 impl DataConnections {
-    /// Reports to the controller over `link`.
-    pub fn new(link: LinkWriter) -> Self {
-        Self { link, arrivals: None, tunnel: None }
+    /// Reports to the controller over the control channel.
+    pub fn new(control: ControlWriter) -> Self {
+        Self { control, arrivals: None, tunnel: None }
     }
 
     /// Accepts streams for the copy, before or after its start.
@@ -85,7 +85,7 @@ impl DataConnections {
         connector: bool,
     ) -> Result<(), WorkerError> {
         let (credentials, count) = (credentials(settings), settings.streams);
-        let (tunnel, inner) = StreamTunnel::open(count, &self.link).map_err(WorkerError::Tunnel)?;
+        let (tunnel, inner) = StreamTunnel::open(count, &self.control).map_err(WorkerError::Tunnel)?;
         self.tunnel = Some(Arc::new(tunnel));
         let streams = intake(running)?;
         let ids = connector.then(|| streams.ids());
@@ -106,14 +106,14 @@ impl DataConnections {
         streams: StreamIntake,
         make: impl FnOnce(&StreamIntake) -> (WorkerMessage, Option<AcceptedStreams>) + Send + 'static,
     ) -> Result<(), WorkerError> {
-        let link = self.link.clone();
+        let control = self.control.clone();
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let made = catch_unwind(AssertUnwindSafe(|| make(&streams)));
             let (report, arrivals) = made.unwrap_or_else(|panic| {
                 (WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) }, None)
             });
             // A small copy ends with its first frame: the controller hears of the connection before that.
-            let _ = link.send(LinkChannel::Controller, &report.encode());
+            let _ = control.send(ControlChannel::Controller, &report.encode());
             arrivals.into_iter().for_each(|arrivals| streams.take_streams(arrivals));
         });
         spawned.map(drop).map_err(WorkerError::Thread)
@@ -121,7 +121,7 @@ impl DataConnections {
 
     fn report(&self, message: &WorkerMessage) {
         // The reading side detects a lost controller.
-        let _ = self.link.send(LinkChannel::Controller, &message.encode());
+        let _ = self.control.send(ControlChannel::Controller, &message.encode());
     }
 }
 

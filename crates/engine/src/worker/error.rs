@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_base::control_channel::LinkError;
+use haul_base::control_channel::ControlError;
 use haul_base::sys::describe::{describe, describe_start};
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
@@ -32,7 +32,7 @@ pub enum WorkerError {
     ExpectedDigests(&'static str),
     /// The control channel is broken.
     #[error("lost the connection to the controller: {0}")]
-    ControlChannel(#[source] LinkError),
+    ControlChannel(#[source] ControlError),
     /// The host's policy requires a sandbox, and the kernel has none.
     #[error("{0}")]
     Policy(#[from] PolicyRefusal),

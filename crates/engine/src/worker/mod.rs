@@ -13,7 +13,6 @@ mod environment;
 mod error;
 mod inherited_pipes;
 pub mod measure;
-mod pipe_policy;
 mod predecessor;
 mod process;
 mod request_policy;
@@ -28,7 +27,7 @@ use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::control_channel::{ControlReader, ControlWriter};
 use haul_base::copy::End;
 use haul_base::copy::account::WorkAccount;
 use haul_base::copy::hello::greeting_line;
@@ -66,14 +65,14 @@ pub fn run(
     if output.write_all(greeting_line().as_bytes()).is_err() {
         return (WorkerEnd::Undone, WorkAccount::default());
     }
-    let link = LinkWriter::new(output);
-    let mut worker = WorkerProcess::new(link, environment.clone(), inherited, Arc::clone(&watchdog));
+    let control = ControlWriter::new(output);
+    let mut worker = WorkerProcess::new(control, environment.clone(), inherited, Arc::clone(&watchdog));
     worker.report(&WorkerMessage::Hello(hello(environment)));
     if let Err(error) = worker.keep_alive() {
         worker.fail(&WorkerError::Thread(error));
         return worker.end();
     }
-    let reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&watchdog))));
+    let reader = ControlReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&watchdog))));
     let failed = worker.handle_messages(reader).err();
     // After a stop, or without a controller, the worker exits at once: the report may have no reader.
     if let Some(error) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {

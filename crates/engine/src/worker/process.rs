@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::control_channel::{ControlReader, ControlWriter};
 use haul_base::copy::End;
 use haul_base::copy::account::WorkAccount;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::CopyId;
 use haul_proto::path::escape;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::WorkerMessage;
@@ -53,7 +53,7 @@ pub enum WorkerEnd {
 }
 
 pub(super) struct WorkerProcess {
-    link: LinkWriter,
+    control: ControlWriter,
     environment: Environment,
     /// A served program, which starts with the copy.
     program: Option<Arc<PipeProgram>>,
@@ -75,14 +75,14 @@ pub(super) struct WorkerProcess {
 impl WorkerProcess {
     /// Creates a worker without Requests.
     pub fn new(
-        link: LinkWriter,
+        control: ControlWriter,
         environment: Environment,
         inherited: InheritedPipes,
         watchdog: Arc<ControllerWatchdog>,
     ) -> Self {
         Self {
-            connections: DataConnections::new(link.clone()),
-            link,
+            connections: DataConnections::new(control.clone()),
+            control,
             environment,
             program: inherited.program(),
             inherited,
@@ -97,7 +97,7 @@ impl WorkerProcess {
     }
 
     /// Handles messages until the controller closes the control channel or cancels.
-    pub fn handle_messages(&mut self, mut reader: LinkReader<impl Read>) -> Result<(), WorkerError> {
+    pub fn handle_messages(&mut self, mut reader: ControlReader<impl Read>) -> Result<(), WorkerError> {
         while let Some((channel, content)) = reader.next_frame().map_err(WorkerError::ControlChannel)? {
             if !self.handle(channel, content)? {
                 break;
@@ -107,17 +107,17 @@ impl WorkerProcess {
     }
 
     /// Handles a frame; `false` ends the worker.
-    fn handle(&mut self, channel: LinkChannel, content: &[u8]) -> Result<bool, WorkerError> {
+    fn handle(&mut self, channel: ControlChannel, content: &[u8]) -> Result<bool, WorkerError> {
         match channel {
-            LinkChannel::Peer => {
+            ControlChannel::Peer => {
                 let running = self.running.as_ref().ok_or(MessageOrderError::PeerMessage)?;
                 running.handle_peer(content, &self.watchdog).map_err(WorkerError::Peer)
             }
-            LinkChannel::Stream(stream) => {
+            ControlChannel::Stream(stream) => {
                 let tunnel = self.connections.tunnel.as_ref();
                 Ok(tunnel.is_none_or(|tunnel| tunnel.deliver(stream, content, &self.watchdog)))
             }
-            LinkChannel::Controller => {
+            ControlChannel::Controller => {
                 let mut message = ControllerMessage::decode(content)?;
                 if let Some(Err(refusal)) = self.environment.served.as_ref().map(|terms| terms.enforce(&mut message)) {
                     self.refuse(&refusal.into());
@@ -300,7 +300,7 @@ impl WorkerProcess {
 
     fn reporter(&self, settings: &SessionSettings) -> Reporter {
         let audit = self.environment.audit.as_ref().ok().and_then(Clone::clone);
-        Reporter::new(self.link.clone(), settings.report_files).with_audit(audit)
+        Reporter::new(self.control.clone(), settings.report_files).with_audit(audit)
     }
 
     fn refuse(&mut self, refusal: &RequestRefusal) {
@@ -360,7 +360,7 @@ impl WorkerProcess {
         let gauges = self.gauges.take().ok_or(MessageOrderError::SecondStart)?;
         let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
         started.map_err(WorkerError::Program)?;
-        let running = CopyRuntime::start(ends, self.link.clone(), every, gauges, self.environment.progress.clone());
+        let running = CopyRuntime::start(ends, self.control.clone(), every, gauges, self.environment.progress.clone());
         self.connections.arrivals.take().into_iter().for_each(|arrivals| running.streams().take_streams(arrivals));
         self.running = Some(running);
         Ok(())
@@ -368,7 +368,7 @@ impl WorkerProcess {
 
     /// Sends heartbeats to the controller from now on.
     pub fn keep_alive(&self) -> io::Result<()> {
-        self.link.keep_alive()
+        self.control.keep_alive()
     }
 
     /// Reports the error that ends the worker.
@@ -380,7 +380,7 @@ impl WorkerProcess {
 
     pub fn report(&self, message: &WorkerMessage) {
         // The reading side detects a lost controller.
-        let _ = self.link.send(LinkChannel::Controller, &message.encode());
+        let _ = self.control.send(ControlChannel::Controller, &message.encode());
     }
 
     /// Stops the copy, and accounts for the work.

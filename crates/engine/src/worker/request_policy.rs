@@ -3,7 +3,7 @@
 //!
 //! This is an allowlist. Every field of a Request appears here, so a new field does not compile before its treatment is
 //! decided. `_` marks a field that the client may choose: its decoder checks its limits, and the kernel confines the
-//! worker to its directory.
+//! worker to its directory. A client of a served pipe reaches the pipe and nothing else.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +16,9 @@ use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
-use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
-use haul_proto::wire::socket_options::SocketOptions;
+use haul_proto::wire::request::{
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, SymlinkMode, TargetRequest,
+};
 use haul_proto::wire::storage::{CacheUse, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, WriteOptions};
 
@@ -32,6 +33,9 @@ const UNDER_WAY_MAX: u8 = 8;
 /// Longest idle timeout that a client may set: no client holds a connection for ever.
 const SILENCE_MS_MAX: u32 = 3_600_000;
 
+/// What a client calls a served pipe.
+const PIPE: &[u8] = b"-";
+
 impl ClientLimits {
     /// Applies the limits to a client's message in place.
     ///
@@ -39,8 +43,6 @@ impl ClientLimits {
     /// The message exceeds the limits.
     pub fn enforce(&self, message: &mut ControllerMessage) -> Result<(), ClientRefusal> {
         match message {
-            ControllerMessage::Source(request) if self.pipe.is_some() => self.limit_pipe_source(request),
-            ControllerMessage::Target(request) if self.pipe.is_some() => self.limit_pipe_target(request),
             ControllerMessage::Source(request) => self.hold_source(request),
             ControllerMessage::Target(request) => self.hold_target(request),
             ControllerMessage::Rate(bytes_per_s) => {
@@ -83,21 +85,30 @@ impl ClientLimits {
             storage,
             compression: _,
             pipe,
-            compare: _,
+            compare,
             // Digests of readable files only.
             tell_digests: _,
             remove_files,
             tell_owners,
-            // Reading a part is reading.
+            // Reading a part is reading. Its decoder refuses it for a pipe.
             range: _,
         } = request;
+        self.limit_storage(storage);
+        *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
+        // The accounts of this host are private.
+        *tell_owners = false;
+        if self.pipe.is_some() {
+            self.check_pipe(true, *compare, *pipe)?;
+            (*operands, *base, *listed, *pipe) = (vec![PIPE.into()], None, false, PipeKind::Standard);
+            *remove_files = false;
+            return self.hold_settings(settings);
+        }
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
         if !self.access.reads() && !is_from_memory {
             return Err(self.forbidden(ForbiddenAct::Reading));
         }
         self.hold_settings(settings)?;
-        self.limit_storage(storage);
         operands.iter_mut().filter(|path| null::null_size(path_of(path)).is_none()).try_for_each(inside)?;
         base.iter_mut().try_for_each(inside)?;
         if *listed {
@@ -107,10 +118,7 @@ impl ClientLimits {
             let (access, act) = (ServedAccess::ReadOnly, ForbiddenAct::SourceRemoval);
             return Err(ClientRefusal::Access { access, act });
         }
-        // The accounts of this host are private.
-        *tell_owners = false;
         refuse_following(*links)?;
-        *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
         match pipe {
             PipeKind::No | PipeKind::Growing(_) => Ok(()),
             PipeKind::Standard | PipeKind::Named => Err(no_pipe(operands.first())),
@@ -134,14 +142,12 @@ impl ClientLimits {
             filters: _,
             write: WriteOptions { overwrite, modes, check_space: _ },
             below: _,
-            // Files belong to the server, or exist only for comparison.
-            metadata: MetadataOptions { owner_and_mode, is_required: _, owners: _, preserve },
+            metadata,
             verify: _,
             // `check_target_access` refuses it for a directory without read access.
             digest_existing: _,
             storage,
-            // A journal is small beside its file.
-            partial: PartialOptions { resume, small_journals: _, keep, journal_dir },
+            partial,
             fsync: _,
             delta,
             sync,
@@ -149,36 +155,51 @@ impl ClientLimits {
             compare,
             range,
         } = request;
+        self.limit_storage(storage);
+        if self.pipe.is_some() {
+            (*path, *pipe) = (PIPE.into(), PipeKind::Standard);
+            (*metadata, *partial) = (MetadataOptions::default(), PartialOptions::NONE);
+            (*delta, *sync) = (DeltaOptions::default(), SyncOptions::default());
+            return self.hold_settings(settings);
+        }
         self.limit_use_of_existing(delta, sync)?;
         if self.access == ServedAccess::Create {
-            change_of_existing(*overwrite, sync, preserve).map_or(Ok(()), |act| Err(self.forbidden(act)))?;
-            // An existing partial file may belong to another client.
-            (*resume, *keep) = (false, false);
-            if range.is_some() {
-                return Err(self.forbidden(ForbiddenAct::Ranges));
-            }
+            let act = change_of_existing(*overwrite, sync, &metadata.preserve);
+            let act = act.or(range.is_some().then_some(ForbiddenAct::Ranges));
+            act.map_or(Ok(()), |act| Err(self.forbidden(act)))?;
         }
         self.hold_settings(settings)?;
-        self.limit_storage(storage);
         if !is_discarded {
             inside(path)?;
         }
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
-        if *owner_and_mode && compare.is_none() {
-            return Err(ClientRefusal::OwnersAndModes);
-        }
-        hold_properties(preserve)?;
+        hold_metadata(metadata, compare.is_none())?;
         hold_other_directories(sync)?;
-        journal_dir.as_ref().map_or(Ok(()), |_| Err(ClientRefusal::JournalDirectory))?;
+        self.hold_partial(partial)?;
         match pipe {
             PipeKind::No => Ok(()),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(no_pipe(Some(path))),
         }
     }
 
-    /// Checks what a target does with the directory against the permitted access.
+    /// Checks what a client does with a pipe, which it reads or writes.
+    fn check_pipe(&self, reads: bool, compares: bool, pipe: PipeKind) -> Result<(), ClientRefusal> {
+        match pipe {
+            _ if reads && !self.access.reads() => Err(ClientRefusal::WriteOnlyPipe),
+            _ if !reads && self.access.reads() => Err(ClientRefusal::ReadOnlyPipe),
+            _ if compares => Err(ClientRefusal::PipeComparison),
+            PipeKind::Named => Ok(()),
+            PipeKind::No | PipeKind::Standard | PipeKind::Growing(_) => Err(ClientRefusal::FilesOfPipe),
+        }
+    }
+
+    /// Checks what a target does with the pipe or directory against the permitted access.
     fn check_target_access(&self, request: &TargetRequest, is_discarded: bool) -> Result<(), ClientRefusal> {
+        if self.pipe.is_some() {
+            let compares = request.compare.is_some() || request.sync.is_dry;
+            return self.check_pipe(false, compares, request.pipe);
+        }
         let has_digests = request.digest_existing || has_digests_of_target(&request.settings);
         match (self.access, &request.compare) {
             (ServedAccess::ReadOnly, None) if !is_discarded => Err(self.forbidden(ForbiddenAct::Writing)),
@@ -188,6 +209,17 @@ impl ClientLimits {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Limits what a target does with partial files.
+    fn hold_partial(&self, partial: &mut PartialOptions) -> Result<(), ClientRefusal> {
+        // A journal is small beside its file.
+        let PartialOptions { resume, small_journals: _, keep, journal_dir } = partial;
+        if self.access == ServedAccess::Create {
+            // An existing partial file may belong to another client.
+            (*resume, *keep) = (false, false);
+        }
+        journal_dir.as_ref().map_or(Ok(()), |_| Err(ClientRefusal::JournalDirectory))
     }
 
     /// Refuses options that reveal existing files, where the access or the operator excludes that.
@@ -208,7 +240,7 @@ impl ClientLimits {
     }
 
     /// Bounds direct I/O, and keeps the page cache, which serves others, too.
-    pub(super) fn limit_storage(&self, storage: &mut StorageRequest) {
+    fn limit_storage(&self, storage: &mut StorageRequest) {
         storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
         if storage.cache == CacheUse::Cold {
             storage.cache = CacheUse::Drop;
@@ -216,7 +248,7 @@ impl ClientLimits {
     }
 
     /// Applies the limits to the session settings: the server decides about its host and network.
-    pub(super) fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), ClientRefusal> {
+    fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), ClientRefusal> {
         let SessionSettings {
             copy: _,
             number: _,
@@ -261,7 +293,7 @@ impl ClientLimits {
     }
 
     /// Returns the lower of two rate limits, where 0 means no limit.
-    pub(super) fn slower(&self, wanted: u64) -> u64 {
+    fn slower(&self, wanted: u64) -> u64 {
         match self.rate {
             Some(rate) if wanted == 0 => rate,
             Some(rate) => rate.min(wanted),
@@ -368,8 +400,13 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
     Ok(())
 }
 
-/// Refuses access control, extended attributes and special files.
-fn hold_properties(preserve: &PreserveOptions) -> Result<(), ClientRefusal> {
+/// Refuses access control, extended attributes and special files, and owners and modes for a copy: its files belong to
+/// the server.
+fn hold_metadata(metadata: &MetadataOptions, is_copy: bool) -> Result<(), ClientRefusal> {
+    let MetadataOptions { owner_and_mode, is_required: _, owners: _, preserve } = metadata;
+    if *owner_and_mode && is_copy {
+        return Err(ClientRefusal::OwnersAndModes);
+    }
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *preserve;
     if attributes || acls {
         return Err(ClientRefusal::Attributes);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_base::copy::account::WorkDone;
 use haul_base::copy::work_progress::WorkProgress;
 use haul_base::sys::describe::describe_start;
@@ -18,7 +18,7 @@ use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::PathFigures;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::{ResourceMetrics, Stage};
@@ -65,7 +65,7 @@ pub struct StreamIntake(Arc<RuntimeShared>);
 struct RuntimeShared {
     source: Option<Arc<Source>>,
     target: Option<Arc<TargetReceiver>>,
-    link: LinkWriter,
+    control: ControlWriter,
     pool: StreamPool,
     /// The current stage of each thread.
     stages: StageTimers,
@@ -84,7 +84,7 @@ impl CopyRuntime {
     /// Starts all threads except those of streams, which [`StreamIntake::take`] starts.
     pub fn start(
         ends: CopyEnds,
-        link: LinkWriter,
+        control: ControlWriter,
         report_every: Duration,
         gauges: SystemGauges,
         progress: Option<Arc<WorkProgress>>,
@@ -94,7 +94,7 @@ impl CopyRuntime {
             CopyEnds::Target(target) => (None, Some(target)),
             CopyEnds::Both(source, target) => (Some(source), Some(target)),
         };
-        let shared = Arc::new(RuntimeShared { progress, ..RuntimeShared::new(source, target, link, gauges) });
+        let shared = Arc::new(RuntimeShared { progress, ..RuntimeShared::new(source, target, control, gauges) });
         let mut inbox = None;
         match (&shared.source, &shared.target) {
             (Some(source), Some(target)) => threads::start_both(&shared, source, target),
@@ -211,7 +211,7 @@ impl RuntimeShared {
     fn new(
         source: Option<Arc<Source>>,
         target: Option<Arc<TargetReceiver>>,
-        link: LinkWriter,
+        control: ControlWriter,
         gauges: SystemGauges,
     ) -> Self {
         let settings = source.as_ref().map(|source| source.settings());
@@ -221,7 +221,7 @@ impl RuntimeShared {
         Self {
             source,
             target,
-            link,
+            control,
             pool,
             stages: StageTimers::default(),
             load: Mutex::new(ResourceMeter::new(gauges)),
@@ -387,7 +387,7 @@ impl RuntimeShared {
 
     /// Sends a message to the controller. The reader of the control channel detects a lost controller.
     fn report(&self, message: &WorkerMessage) {
-        let _ = self.link.send(LinkChannel::Controller, &message.encode());
+        let _ = self.control.send(ControlChannel::Controller, &message.encode());
     }
 
     /// Reports how this worker has spent its time so far.
@@ -456,17 +456,17 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc::sync_channel;
 
-    use haul_base::control_channel::LinkReader;
+    use haul_base::control_channel::ControlReader;
 
     use super::*;
     use crate::net::controller_watchdog::tests::watchdog;
 
     /// Returns the state of a copy without source and target, and a reader of its messages to the controller.
-    fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {
-        let (link, controller) = UnixStream::pair().unwrap();
+    fn shared() -> (Arc<RuntimeShared>, ControlReader<UnixStream>) {
+        let (control, controller) = UnixStream::pair().unwrap();
         controller.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let shared = RuntimeShared::new(None, None, LinkWriter::new(link), SystemGauges::open([0; 2]));
-        (Arc::new(shared), LinkReader::new(controller))
+        let shared = RuntimeShared::new(None, None, ControlWriter::new(control), SystemGauges::open([0; 2]));
+        (Arc::new(shared), ControlReader::new(controller))
     }
 
     #[test]

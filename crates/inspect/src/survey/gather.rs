@@ -254,7 +254,7 @@ impl SurveyResult {
         }
         self.tree.innermost().add(bytes);
         self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes, data_bytes));
-        match self.linked.is_known(stat) {
+        match self.linked.count_name(stat) {
             true => self.totals.linked.add(bytes),
             false => self.catalog.iter_mut().for_each(|catalog| catalog.add(name, links, bytes)),
         }

@@ -154,8 +154,8 @@ pub struct LinkedTally {
 }
 
 impl LinkedTally {
-    /// Whether another name of this file was found before.
-    pub fn is_known(&mut self, stat: &FileStat) -> bool {
+    /// Counts a name; returns whether another name of this file was found before.
+    pub fn count_name(&mut self, stat: &FileStat) -> bool {
         if stat.names < 2 {
             return false;
         }
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn other_names_of_a_file_are_known_and_forgotten_after_the_last() {
         let mut linked = LinkedTally::default();
-        let found: Vec<_> = [1, 2, 1, 1, 2].iter().map(|inode| linked.is_known(&stat(*inode, 3))).collect();
+        let found: Vec<_> = [1, 2, 1, 1, 2].iter().map(|inode| linked.count_name(&stat(*inode, 3))).collect();
         assert_eq!(found, [false, false, true, true, true]);
         assert_eq!(linked.waiting.len(), 1, "all names of the first were found");
-        assert!(!linked.is_known(&stat(3, 1)) && !linked.is_known(&stat(3, 1)));
+        assert!(!linked.count_name(&stat(3, 1)) && !linked.count_name(&stat(3, 1)));
     }
 
     #[test]

@@ -10,13 +10,13 @@
 
 use crate::error::ProtocolError;
 use crate::ids::StreamId;
-use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_CHUNK_MAX};
+use crate::limits::{CONTROL_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_CHUNK_MAX};
 
 const FIRST_STREAM: u16 = 16;
 
 /// Channel of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkChannel {
+pub enum ControlChannel {
     /// Between the controller and the worker.
     Controller,
     /// Between the two workers.
@@ -25,21 +25,21 @@ pub enum LinkChannel {
     Stream(StreamId),
 }
 
-impl LinkChannel {
+impl ControlChannel {
     fn number(self) -> u16 {
         match self {
-            LinkChannel::Controller => 0,
-            LinkChannel::Peer => 1,
-            LinkChannel::Stream(StreamId(n)) => FIRST_STREAM + n,
+            ControlChannel::Controller => 0,
+            ControlChannel::Peer => 1,
+            ControlChannel::Stream(StreamId(n)) => FIRST_STREAM + n,
         }
     }
 
     fn from_number(number: u16) -> Result<Self, ProtocolError> {
         match number {
-            0 => Ok(LinkChannel::Controller),
-            1 => Ok(LinkChannel::Peer),
+            0 => Ok(ControlChannel::Controller),
+            1 => Ok(ControlChannel::Peer),
             n if (FIRST_STREAM..FIRST_STREAM + STREAMS_MAX).contains(&n) => {
-                Ok(LinkChannel::Stream(StreamId(n - FIRST_STREAM)))
+                Ok(ControlChannel::Stream(StreamId(n - FIRST_STREAM)))
             }
             n => Err(ProtocolError::Unknown { what: "channel", value: n.into() }),
         }
@@ -48,9 +48,9 @@ impl LinkChannel {
     /// Returns the largest content of one frame on this channel.
     pub fn limit(self) -> usize {
         match self {
-            LinkChannel::Controller => LINK_MESSAGE_MAX,
-            LinkChannel::Peer => PEER_MESSAGE_MAX,
-            LinkChannel::Stream(_) => TUNNEL_CHUNK_MAX,
+            ControlChannel::Controller => CONTROL_MESSAGE_MAX,
+            ControlChannel::Peer => PEER_MESSAGE_MAX,
+            ControlChannel::Stream(_) => TUNNEL_CHUNK_MAX,
         }
     }
 }
@@ -62,7 +62,7 @@ pub const HEADER_LEN: usize = 6;
 pub const BEAT: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 /// Encodes the header of a frame with `length` bytes of content.
-pub fn encode_header(channel: LinkChannel, length: u32) -> [u8; HEADER_LEN] {
+pub fn encode_header(channel: ControlChannel, length: u32) -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[4..].copy_from_slice(&channel.number().to_le_bytes());
@@ -70,9 +70,9 @@ pub fn encode_header(channel: LinkChannel, length: u32) -> [u8; HEADER_LEN] {
 }
 
 /// Decodes a header and checks the length against the channel's limit.
-pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(LinkChannel, usize), ProtocolError> {
+pub fn decode_header(header: [u8; HEADER_LEN]) -> Result<(ControlChannel, usize), ProtocolError> {
     let [a, b, c, d, e, f] = header;
-    let channel = LinkChannel::from_number(u16::from_le_bytes([e, f]))?;
+    let channel = ControlChannel::from_number(u16::from_le_bytes([e, f]))?;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     if length > channel.limit() {
         return Err(ProtocolError::OverLimit("a link frame"));
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn a_beat_is_an_empty_frame_to_the_controller_or_from_it() {
-        assert_eq!(decode_header(BEAT), Ok((LinkChannel::Controller, 0)));
+        assert_eq!(decode_header(BEAT), Ok((ControlChannel::Controller, 0)));
     }
 
     #[test]
     fn headers_round_trip_within_limits() {
         for channel in [
-            LinkChannel::Controller,
-            LinkChannel::Peer,
-            LinkChannel::Stream(StreamId(0)),
-            LinkChannel::Stream(StreamId(255)),
+            ControlChannel::Controller,
+            ControlChannel::Peer,
+            ControlChannel::Stream(StreamId(0)),
+            ControlChannel::Stream(StreamId(255)),
         ] {
             assert_eq!(decode_header(encode_header(channel, 17)), Ok((channel, 17)));
             let over = u32::try_from(channel.limit() + 1).unwrap();

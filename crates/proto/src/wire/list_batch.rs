@@ -3,13 +3,12 @@
 //! The source receives their paths, the target their destinations. A batch counts towards the limit until the source
 //! has reported to the target that it offers nothing more of it.
 
-use crate::codec::{FieldCodec, OfType, Wire, wire_enum, wire_struct};
+use crate::codec::{FieldCodec, OfType, Wire, checked_name, wire_enum, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
-use crate::field_codecs::{PATH, list};
+use crate::field_codecs::{ListOf, PATH, list};
 use crate::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, NAMES_MAX};
-use crate::path::Name;
-use crate::wire::names::{OptionalName, names};
+use crate::path::{MAX_NAME, Name};
 
 wire_enum! {
     /// Source arguments that a target may receive while it runs.
@@ -79,6 +78,27 @@ impl FieldCodec<u32> for FirstOfBatch {
 fn check_end(first: u32, count: usize) -> Decoded<()> {
     let end = u32::try_from(count).ok().and_then(|count| first.checked_add(count));
     end.map(|_| ()).ok_or(ProtocolError::OverLimit("the number of a listed source argument"))
+}
+
+/// Returns the codec of at most `most` names, of a path or otherwise.
+pub(super) const fn names(most: usize) -> ListOf<OfType> {
+    list(OfType, most, "names")
+}
+
+/// The optional name of a source argument: an empty one stands for `None`.
+pub(super) struct OptionalName;
+
+impl FieldCodec<Option<Name>> for OptionalName {
+    fn encode(&self, name: &Option<Name>, out: &mut Writer) {
+        out.bytes(name.as_ref().map_or(&[][..], Name::as_bytes));
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Option<Name>> {
+        match reader.bytes(MAX_NAME, "a name")? {
+            [] => Ok(None),
+            bytes => checked_name(bytes).map(Some),
+        }
+    }
 }
 
 #[cfg(test)]

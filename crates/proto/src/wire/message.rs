@@ -22,7 +22,7 @@ use crate::limits::{
     MARKS_MAX, OFFER_ENTRIES_MAX, PACK_FILES_MAX, STREAMS_MAX, SYMLINK_MAX, TEXT_MAX,
 };
 use crate::path::Name;
-use crate::wire::names::names;
+use crate::wire::list_batch::names;
 
 wire_enum! {
     /// A message from source to target.

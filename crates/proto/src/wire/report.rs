@@ -17,7 +17,6 @@ use crate::limits::{
 use crate::sync::{ItemChange, SyncCounters};
 use crate::wire::request::TargetOperand;
 use crate::wire::resource_metrics::{ResourceMetrics, StreamFigures};
-use crate::wire::slowest_files::SlowFile;
 use crate::wire::source_activity::SourceActivity;
 
 wire_enum! {
@@ -267,6 +266,19 @@ impl WorkerMessage {
     /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
         from_bytes(bytes)
+    }
+}
+
+wire_struct! {
+    /// A file and its duration.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct SlowFile {
+        /// Path from the source argument down.
+        pub path: Vec<u8> as ShownPath,
+        /// Size in bytes.
+        pub size: u64 as ReportFigure,
+        /// Time from its first write to its final name, in microseconds.
+        pub took_us: u64 as ReportFigure,
     }
 }
 

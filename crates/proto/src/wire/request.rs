@@ -15,18 +15,18 @@ use crate::cpus::Cpus;
 use crate::delta::options::{DeltaMode, DeltaOptions};
 use crate::encoding::Decoded;
 use crate::error::ProtocolError;
-use crate::field_codecs::{BoundedBytes, DefaultIsNone, PATH, list};
+use crate::field_codecs::{BoundedBytes, BoundedText, DefaultIsNone, PATH, list};
 use crate::filter::definition::FilterOptions;
 use crate::ids::{CopyId, CopyNumber};
 use crate::integrity::FrameLen;
-use crate::limits::{ADDRESSES_MAX, EXPECTED_CHUNK_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX};
+use crate::limits::{
+    ADDRESSES_MAX, CONGESTION_MAX, EXPECTED_CHUNK_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX,
+};
 use crate::path::Name;
 use crate::sync::SyncOptions;
-use crate::wire::list_batch::{DestinationBatch, ListedKinds, SourceBatch};
-use crate::wire::names::{OptionalName, names};
+use crate::wire::list_batch::{DestinationBatch, ListedKinds, OptionalName, SourceBatch, names};
 use crate::wire::preserve::{MetadataOptions, PreserveOptions};
 use crate::wire::ranges::{SourceRange, TargetRange, Trailing};
-use crate::wire::socket_options::SocketOptions;
 use crate::wire::write_options::{DirectoryOptions, LiveSourceOptions, PartialOptions, SkipOptions, WriteOptions};
 
 wire_enum! {
@@ -304,6 +304,21 @@ fn check_target(request: &TargetRequest) -> Decoded<()> {
         return Err(ProtocolError::Invalid("a verification without BLAKE3"));
     }
     Ok(())
+}
+
+wire_struct! {
+    /// Sockets of the data streams.
+    #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+    pub struct SocketOptions {
+        /// Congestion control by the kernel's name; `None`: chosen by path.
+        pub congestion: Option<String> as DefaultIsNone(BoundedText(CONGESTION_MAX, "a name of a congestion control")),
+        /// Buffer size in bytes; `None` leaves it to the kernel's autotuning.
+        pub window_bytes: Option<u32> as DefaultIsNone(OfType),
+        /// Set the largest buffer size that the kernel permits, even where its autotuning could exceed it.
+        pub window_fixed: bool,
+        /// Traffic class of packets (RFC 2474; IPv4's type of service).
+        pub traffic_class: u8,
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use haul_base::copy::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
 use haul_base::copy::event::{Event, Observer, TransportPath};
+use haul_base::copy::rate::NewRateLimit;
 use haul_base::copy::spec::{CopySpec, Transport};
 use haul_base::copy::summary::{ConnectionSummary, Diagnosis, Summary};
 use haul_base::sys::cancel::Cancel;
@@ -215,8 +216,8 @@ impl<'a> TransferController<'a> {
 
     fn receive(&mut self, begun: bool) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
-            let next = self.workers.receive(self.cancel, Some(&self.progress.finals), begun)?;
-            if let Some(admitted) = self.admit(next)? {
+            let (role, message) = self.workers.receive(self.cancel, Some(&self.progress.finals), begun)?;
+            if let Some(admitted) = self.admit(role, message)? {
                 return Ok(admitted);
             }
         }
@@ -225,13 +226,14 @@ impl<'a> TransferController<'a> {
     /// Returns the next message before the copy has begun to move data; `None` if none arrives before `deadline`.
     fn receive_until(&mut self, deadline: Option<Instant>) -> Result<Option<(WorkerRole, WorkerMessage)>, Error> {
         let next = self.workers.receive_until(self.cancel, Some(&self.progress.finals), false, deadline)?;
-        next.map_or(Ok(None), |next| self.admit(next))
+        next.map_or(Ok(None), |(role, message)| self.admit(role, message))
     }
 
     /// Checks a message; `None` for one that is late.
     fn admit(
         &mut self,
-        (role, message): (WorkerRole, WorkerMessage),
+        role: WorkerRole,
+        message: WorkerMessage,
     ) -> Result<Option<(WorkerRole, WorkerMessage)>, Error> {
         let is_admitted = self.reports.admit_report(role, &message, || self.workers.label(role))?;
         Ok(is_admitted.then_some((role, message)))
@@ -280,7 +282,7 @@ impl<'a> TransferController<'a> {
     /// Forwards the caller's requests to the source. The reader of the source's messages reports its loss.
     fn forward_control_requests(&mut self) {
         let written = self.progress.ends[WorkerRole::Target.index()].counters.bytes_written;
-        if let Some(bytes_per_s) = self.control_requests.limit.poll(written) {
+        if let Some(NewRateLimit { bytes_per_s }) = self.control_requests.limit.poll(written) {
             let _ = self.workers.send(WorkerRole::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
             self.events.emit(Event::RateLimit { bytes_per_s });
         }

@@ -216,12 +216,7 @@ impl PrefetchShared {
         self.ended.load(Ordering::Relaxed) || self.stop.is_cancelled()
     }
 
-    pub fn ask<E: LookupTask>(
-        &self,
-        group: GroupId,
-        ticket: &LookupHandle<E>,
-        (depth, order): (u8, TaskOrder),
-    ) -> bool {
+    pub fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>, depth: u8, order: TaskOrder) -> bool {
         let mut asked = self.lock();
         let Some(LookupGroup { tasks, .. }) = asked.groups.get_mut(&group) else { return false };
         let task = weak(ticket);
@@ -259,7 +254,8 @@ impl PrefetchWorker<'_> {
     fn wait_for_task(&mut self) -> Option<Arc<dyn AnyTask>> {
         let shared = self.shared;
         let mut asked = shared.lock();
-        judge(shared, &mut asked, self.waits.drain());
+        let (lookups, waited) = self.waits.drain();
+        judge(shared, &mut asked, lookups, waited);
         loop {
             if shared.is_stopped() {
                 return None;
@@ -282,7 +278,7 @@ impl PrefetchWorker<'_> {
 }
 
 /// Ends the prefetching if the workers' lookups no longer wait.
-fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, (lookups, waited): (u32, Duration)) {
+fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, lookups: u32, waited: Duration) {
     asked.lookups += lookups;
     asked.waited += waited;
     if asked.lookups >= LOOKUPS {
@@ -327,11 +323,11 @@ mod tests {
             asked.groups[&group].tasks.iter().map(|(task, _)| number(task)).collect::<Vec<_>>()
         };
         ahead.ask_all(group, slots[..3].iter().map(weak).collect());
-        assert!(ahead.shared.ask(group, &slots[3], (1, TaskOrder::Nearest)));
-        assert!(ahead.shared.ask(group, &slots[4], (1, TaskOrder::Farthest)));
+        assert!(ahead.shared.ask(group, &slots[3], 1, TaskOrder::Nearest));
+        assert!(ahead.shared.ask(group, &slots[4], 1, TaskOrder::Farthest));
         assert_eq!(order(), [4, 0, 1, 2, 3], "the nearest is last");
         ahead.ask_all(group, slots[5..].iter().map(weak).collect());
         assert_eq!((order().len(), order()[0]), (TASKS_MAX, 3), "the farthest were dropped");
-        assert!(!ahead.shared.ask(group, &slots[4], (1, TaskOrder::Farthest)));
+        assert!(!ahead.shared.ask(group, &slots[4], 1, TaskOrder::Farthest));
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use haul_base::sys::describe::describe;
 use haul_proto::ids::StreamId;
 use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
-use haul_proto::wire::socket_options::SocketOptions;
+use haul_proto::wire::request::SocketOptions;
 use socket2::{Domain, Socket, Type};
 
 use super::handshake::{StreamCredentials, as_acceptor};

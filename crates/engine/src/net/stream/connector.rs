@@ -12,8 +12,8 @@ use std::time::Duration;
 use haul_base::sys::random::jitter;
 use haul_base::sys::sync::lock;
 use haul_proto::ids::{PathId, StreamId};
+use haul_proto::wire::request::SocketOptions;
 use haul_proto::wire::route::Route;
-use haul_proto::wire::socket_options::SocketOptions;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::handshake::{StreamCredentials, as_connector};

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use haul_proto::wire::request::SocketOptions;
 use haul_proto::wire::resource_metrics::Stage;
-use haul_proto::wire::socket_options::SocketOptions;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 

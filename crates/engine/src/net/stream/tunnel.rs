@@ -1,5 +1,5 @@
-//! Streams through the link to the controller, where no connection is possible: each is a socket pair. One side is a
-//! stream like any other; the other side's bytes travel as link frames of the stream's channel.
+//! Streams through the control channel to the controller, where no connection is possible: each is a socket pair. One side is a
+//! stream like any other; the other side's bytes travel as frames of the stream's channel.
 
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::TUNNEL_CHUNK_MAX;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
@@ -20,32 +20,32 @@ use super::handshake::{StreamCredentials, as_acceptor, as_connector};
 use super::{AcceptedStreams, StreamError, StreamIds};
 use crate::net::controller_watchdog::ControllerWatchdog;
 
-/// The link's ends of all tunnelled streams.
+/// The control channel's ends of all tunnelled streams.
 pub struct StreamTunnel {
     outer: Vec<UnixStream>,
 }
 
 impl StreamTunnel {
     /// Opens one tunnel for each stream. The resulting sockets are to be authenticated with [`prove`].
-    pub fn open(streams: u16, link: &LinkWriter) -> io::Result<(Self, Vec<OwnedFd>)> {
+    pub fn open(streams: u16, control: &ControlWriter) -> io::Result<(Self, Vec<OwnedFd>)> {
         let mut outer = Vec::new();
         let mut inner = Vec::new();
         for id in 0..streams {
             let (ours, theirs) = UnixStream::pair()?;
-            let (from, link) = (ours.try_clone()?, link.clone());
+            let (from, control) = (ours.try_clone()?, control.clone());
             std::thread::Builder::new()
                 .name(format!("haul-tunnel{id}"))
-                .spawn(move || pump(StreamId(id), from, &link))?;
+                .spawn(move || pump(StreamId(id), from, &control))?;
             outer.push(ours);
             inner.push(theirs.into());
         }
         Ok((Self { outer }, inner))
     }
 
-    /// Passes bytes from the link to a stream. An empty chunk ends it. Errors are the stream's to notice.
+    /// Passes bytes from the control channel to a stream. An empty chunk ends it. Errors are the stream's to notice.
     ///
     /// Unread data of a stream waits in its socket, up to the kernel's limit. Beyond that, this function waits for the
-    /// stream, and checks the otherwise unread link meanwhile: `false` when the copy is over.
+    /// stream, and checks the otherwise unread control channel meanwhile: `false` when the copy is over.
     pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], watchdog: &ControllerWatchdog) -> bool {
         let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
         if bytes.is_empty() {
@@ -64,11 +64,11 @@ impl StreamTunnel {
     }
 }
 
-/// Moves what a stream sends to the link.
-fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
+/// Moves what a stream sends to the control channel.
+fn pump(stream: StreamId, mut from: UnixStream, control: &ControlWriter) {
     let mut chunk = vec![0; TUNNEL_CHUNK_MAX];
     while let Ok(read) = from.read(&mut chunk) {
-        if link.send(LinkChannel::Stream(stream), &chunk[..read]).is_err() || read == 0 {
+        if control.send(ControlChannel::Stream(stream), &chunk[..read]).is_err() || read == 0 {
             return;
         }
     }
@@ -102,7 +102,7 @@ mod tests {
 
     /// A tunnel of one stream, and the stream's end of it.
     fn tunnel() -> (StreamTunnel, UnixStream) {
-        let (tunnel, mut inner) = StreamTunnel::open(1, &LinkWriter::new(io::sink())).unwrap();
+        let (tunnel, mut inner) = StreamTunnel::open(1, &ControlWriter::new(io::sink())).unwrap();
         (tunnel, UnixStream::from(inner.remove(0)))
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use haul_proto::advice::buffers_crowd_memory;
-use haul_proto::wire::socket_options::SocketOptions;
+use haul_proto::wire::request::SocketOptions;
 
 /// An unconnected socket.
 pub(super) fn fresh() -> io::Result<socket2::Socket> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
@@ -24,7 +24,7 @@ use crate::testing::target_request;
 fn target(path: &Path, compare: Option<SymlinkMode>) -> TargetReceiver {
     let operand = TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
     let request = TargetRequest { compare, ..target_request(path, vec![operand]) };
-    let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
+    let reporter = Reporter::new(ControlWriter::new(io::sink()), false);
     let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
     TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text).unwrap()
 }

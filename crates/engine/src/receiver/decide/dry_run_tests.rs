@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::control_channel::{ControlReader, ControlWriter};
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
@@ -13,7 +13,7 @@ use haul_proto::limits::PATH_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, SyncOptions};
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::report::{ItemReport, WorkerMessage};
@@ -47,7 +47,7 @@ impl Site {
         let metadata = MetadataOptions { preserve, ..MetadataOptions::default() };
         let request = TargetRequest { sync, write, metadata, ..target_request(path, vec![operand]) };
         let said = SentReport::default();
-        let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+        let reporter = Reporter::new(ControlWriter::new(said.clone()), false);
         let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
         let target = TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text);
         let mut site = Self { target: target.unwrap(), said, next: 0 };
@@ -78,10 +78,10 @@ impl Site {
     /// Reported items, with their paths below the target.
     fn items(&self, target: &Path) -> Vec<(String, ChangeKind)> {
         let bytes = lock(&self.said.0).clone();
-        let mut reader = LinkReader::new(&bytes[..]);
+        let mut reader = ControlReader::new(&bytes[..]);
         let mut items = Vec::new();
         while let Some((channel, content)) = reader.next_frame().unwrap() {
-            assert_eq!(channel, LinkChannel::Controller);
+            assert_eq!(channel, ControlChannel::Controller);
             if let WorkerMessage::Item(ItemReport { path, item, .. }) = WorkerMessage::decode(content).unwrap() {
                 assert!(path.len() <= PATH_MAX);
                 let path = String::from_utf8(path).unwrap();
@@ -302,7 +302,7 @@ fn parents_of_files_in_a_dry_run_are_not_made() {
     let below = vec![vec![name("a"), name("b")]];
     let request = TargetRequest { sync: dry(), below, ..target_request(temp.path(), vec![operand]) };
     let said = SentReport::default();
-    let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+    let reporter = Reporter::new(ControlWriter::new(said.clone()), false);
     let target =
         TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None).map_err(|refused| refused.text);
     let mut site = Site { target: target.unwrap(), said, next: 0 };

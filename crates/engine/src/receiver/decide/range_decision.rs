@@ -221,7 +221,7 @@ fn check_ranges(
 
 #[cfg(test)]
 mod tests {
-    use haul_base::control_channel::LinkWriter;
+    use haul_base::control_channel::ControlWriter;
     use haul_proto::entry::{EntryContent, EntryLocation, FileVersion, Timestamp};
     use haul_proto::overwrite_policy::{OverwritePolicy, OverwriteRefusal};
     use haul_proto::path::Name;
@@ -241,7 +241,7 @@ mod tests {
         std::fs::write(place.path().join("f"), "of another run").unwrap();
         let name = Name::new(b"f").unwrap();
         let operand = TargetOperand { name: Some(name.clone()), directory: false, device: 0, inode: 0 };
-        let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
+        let reporter = Reporter::new(ControlWriter::new(io::sink()), false);
         let mut request = target_request(place.path(), vec![operand]);
         request.write.overwrite = OverwritePolicy::Report;
         let target = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);

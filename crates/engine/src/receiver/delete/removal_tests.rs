@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::control_channel::{ControlReader, ControlWriter};
 use haul_proto::entry::{EntryContent, EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};
@@ -111,7 +111,7 @@ impl Site {
     /// All reports.
     pub fn told(&self) -> Vec<WorkerMessage> {
         let bytes = lock(&self.said.0).clone();
-        let mut reader = LinkReader::new(&bytes[..]);
+        let mut reader = ControlReader::new(&bytes[..]);
         let mut told = Vec::new();
         while let Some((_, content)) = reader.next_frame().unwrap() {
             told.push(WorkerMessage::decode(content).unwrap());
@@ -143,7 +143,7 @@ impl Site {
 }
 
 fn prepare(request: TargetRequest, said: SentReport) -> Result<TargetReceiver, String> {
-    let reporter = Reporter::new(LinkWriter::new(said), false);
+    let reporter = Reporter::new(ControlWriter::new(said), false);
     let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
     TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text)
 }

@@ -100,7 +100,7 @@ impl LinkTracker {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::control_channel::LinkWriter;
+    use haul_base::control_channel::ControlWriter;
     use haul_proto::entry::EntryLocation;
     use haul_proto::wire::request::TargetRequest;
 
@@ -115,7 +115,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut request: TargetRequest = target_request(directory.path(), Vec::new());
         request.metadata.preserve.hard_links = true;
-        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let reporter = Reporter::new(ControlWriter::new(std::io::sink()), false);
         let prepared = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);
         let target = prepared.map_err(|refused| refused.text).unwrap();
         let mut stat = FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap();

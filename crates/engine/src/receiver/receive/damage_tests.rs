@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
-use haul_base::control_channel::LinkWriter;
+use haul_base::control_channel::ControlWriter;
 use haul_lab::{Rng, cases, count};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
@@ -48,7 +48,7 @@ impl Site {
         let operands = (0..files.len()).map(operand).collect();
         let settings = SessionSettings { frame, ..settings };
         let request = TargetRequest { settings, verify, ..target_request(directory.path(), operands) };
-        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false).with_audit(audit);
+        let reporter = Reporter::new(ControlWriter::new(std::io::sink()), false).with_audit(audit);
         let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
         let target =
             TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text).unwrap();

@@ -67,7 +67,7 @@ impl ListedBatches {
 
 #[cfg(test)]
 mod tests {
-    use haul_base::control_channel::LinkWriter;
+    use haul_base::control_channel::ControlWriter;
     use haul_proto::entry::{self, Entry, EntryContent, EntryMetadata};
     use haul_proto::ids::EntryId;
     use haul_proto::path::Name;
@@ -125,7 +125,7 @@ mod tests {
     fn target(kinds: ListedKinds) -> (TargetReceiver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
-        let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
+        let reporter = Reporter::new(ControlWriter::new(std::io::sink()), false);
         let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
         let target =
             TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text).unwrap();

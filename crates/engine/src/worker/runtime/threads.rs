@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
-use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::resource_metrics::Stage;
 
 use super::RuntimeShared;
@@ -182,7 +182,7 @@ pub(super) fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, targ
 
 fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), WorkerError> {
     while let Some(messages) = next() {
-        let sent = shared.link.send_all(LinkChannel::Peer, &messages);
+        let sent = shared.control.send_all(ControlChannel::Peer, &messages);
         sent.map_err(|error| WorkerError::ControlChannel(error.into()))?;
     }
     Ok(())
