@@ -216,12 +216,7 @@ impl PrefetchShared {
         self.ended.load(Ordering::Relaxed) || self.stop.is_cancelled()
     }
 
-    pub fn ask<E: LookupTask>(
-        &self,
-        group: GroupId,
-        ticket: &LookupHandle<E>,
-        (depth, order): (u8, TaskOrder),
-    ) -> bool {
+    pub fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>, depth: u8, order: TaskOrder) -> bool {
         let mut asked = self.lock();
         let Some(LookupGroup { tasks, .. }) = asked.groups.get_mut(&group) else { return false };
         let task = weak(ticket);
@@ -327,11 +322,11 @@ mod tests {
             asked.groups[&group].tasks.iter().map(|(task, _)| number(task)).collect::<Vec<_>>()
         };
         ahead.ask_all(group, slots[..3].iter().map(weak).collect());
-        assert!(ahead.shared.ask(group, &slots[3], (1, TaskOrder::Nearest)));
-        assert!(ahead.shared.ask(group, &slots[4], (1, TaskOrder::Farthest)));
+        assert!(ahead.shared.ask(group, &slots[3], 1, TaskOrder::Nearest));
+        assert!(ahead.shared.ask(group, &slots[4], 1, TaskOrder::Farthest));
         assert_eq!(order(), [4, 0, 1, 2, 3], "the nearest is last");
         ahead.ask_all(group, slots[5..].iter().map(weak).collect());
         assert_eq!((order().len(), order()[0]), (TASKS_MAX, 3), "the farthest were dropped");
-        assert!(!ahead.shared.ask(group, &slots[4], (1, TaskOrder::Farthest)));
+        assert!(!ahead.shared.ask(group, &slots[4], 1, TaskOrder::Farthest));
     }
 }

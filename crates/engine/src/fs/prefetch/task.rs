@@ -145,6 +145,6 @@ impl PrefetchWorker<'_> {
 
     fn ask_at<E: LookupTask>(&self, depth: u8, task: E, order: TaskOrder) -> Option<LookupHandle<E>> {
         let ticket = TaskSlot::new(task);
-        self.shared.ask(self.group, &ticket, (depth, order)).then_some(ticket)
+        self.shared.ask(self.group, &ticket, depth, order).then_some(ticket)
     }
 }
