@@ -69,7 +69,7 @@ fn a_stream_closed_by_the_other_end_is_replaced_and_its_figures_stay() {
     assert!(pool.ending(StreamId(0), true), "it can be replaced");
     assert_eq!(pool.figures().segments, figures.segments);
     assert!(pool.make(1, PathId(0)));
-    let (id, stream) = connected.arrivals.next(LIMIT).accepted().unwrap();
+    let (id, stream) = connected.arrivals.next(LIMIT).unwrap();
     assert!(id == StreamId(2) && pool.admit(id, &stream));
     assert!(!pool.is_recovering() && in_use(&pool) == [1, 2]);
     assert!(!pool.admit(StreamId(0), &near[0]), "also when the first is gone");

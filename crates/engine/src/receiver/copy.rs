@@ -1,9 +1,12 @@
 //! State shared by all parts of the receiver: the request, the destination, and the reporter.
 
 use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_base::copy::account::{WorkDone, WorkKind};
+use haul_base::copy::allowance::Allowance;
 use haul_proto::entry::{Entry, EntryKind};
 use haul_proto::entry_extras::ExtrasFilter;
 use haul_proto::error::ProtocolError;
@@ -33,7 +36,25 @@ use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::worker_context::WorkerContext;
+
+/// The environment of the worker process.
+#[derive(Debug, Default)]
+pub struct WorkerContext {
+    /// The file mode creation mask.
+    pub umask: u16,
+    /// The directory of remembered trees; `None` if there is none.
+    pub state_dir: Option<PathBuf>,
+    /// Restrictions by the host's policy.
+    pub policy: HostPolicy,
+    /// Rate limit, in bytes per second.
+    pub rate: Option<u64>,
+    /// A server's limit for all its clients.
+    pub allowance: Option<Arc<Allowance>>,
+    /// Symbolic links that lead out of the working directory are refused.
+    pub links_inside: bool,
+    /// Existing entries keep their metadata.
+    pub creates_only: bool,
+}
 
 /// Constant properties of one copy at the target.
 pub struct ReceiverCopy {

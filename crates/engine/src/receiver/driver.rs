@@ -24,12 +24,11 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::compare::entries::content;
 use crate::receiver::compare::reread::compared_file;
-use crate::receiver::entry::{Compared, ReceiverEntry};
+use crate::receiver::entry::{Compared, ReceiverEntry, WrittenFrame};
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::{VerificationClaim, VerifiedFrames};
 use crate::receiver::session::StreamRequest;
-use crate::receiver::written_frame::WrittenFrame;
 
 /// What follows from ended entries.
 #[derive(Default)]

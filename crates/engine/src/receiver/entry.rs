@@ -1,4 +1,4 @@
-//! The target's data about an entry.
+//! The target's data about an entry, and about a frame on its way to it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,10 +7,12 @@ use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::Name;
 use haul_proto::wire::difference::Difference;
+use haul_proto::wire::frame::DataFrame;
 
 use crate::fs::Dir;
 use crate::io::storage::extents::FileExtents;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::place::error::FileError;
 use crate::receiver::source_names::SourceNames;
 
 /// The target's data about an entry.
@@ -91,4 +93,16 @@ impl ComparedFile {
     pub(crate) fn relative(&self) -> Vec<u8> {
         self.dir.path_of(self.name.as_bytes())
     }
+}
+
+/// A frame whose write has ended.
+pub struct WrittenFrame {
+    /// The file.
+    pub item: Arc<ReceiverEntry>,
+    /// The frame.
+    pub frame: DataFrame,
+    /// Bytes of its payload.
+    pub len: usize,
+    /// Its bytes that had to be written, without holes and shared blocks; or why it could not be written.
+    pub result: Result<u64, FileError>,
 }

@@ -29,8 +29,6 @@ mod session;
 mod source_names;
 mod threads;
 mod tree;
-mod worker_context;
-mod written_frame;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -45,9 +43,9 @@ use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::write_options::PartialOptions;
 
+pub use self::copy::WorkerContext;
 pub use self::place::tree_memory::made_by;
 pub use self::receive::frame_writer::FrameWriter;
-pub use self::worker_context::WorkerContext;
 use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::commit::Committer;

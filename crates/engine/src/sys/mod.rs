@@ -11,7 +11,6 @@ pub mod interface_settings;
 pub mod interfaces;
 pub mod lock_holder;
 pub mod machine;
-pub mod memory;
 pub mod notify;
 pub mod open_files;
 pub mod page_cache;

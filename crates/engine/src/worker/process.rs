@@ -29,7 +29,7 @@ use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
-use crate::sys::{affinity, machine, memory, tcp_info};
+use crate::sys::{affinity, machine, tcp_info};
 use crate::worker::assigned_work::AssignedWork;
 use crate::worker::client_limits::{ServedAccess, sandbox};
 use crate::worker::connections::{DataConnections, intake};
@@ -341,7 +341,7 @@ impl WorkerProcess {
 
     fn warn_of_windows(&self) -> Result<(), WorkerError> {
         let settings = self.work.settings()?;
-        let warnings = window::warnings(&settings.socket, settings.streams, memory::available_bytes());
+        let warnings = window::warnings(&settings.socket, settings.streams, machine::available_memory_bytes());
         warnings.into_iter().for_each(|text| self.report(&WorkerMessage::Warning { text }));
         Ok(())
     }

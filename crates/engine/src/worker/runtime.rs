@@ -5,7 +5,7 @@ mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ use haul_proto::wire::source_activity::SourceActivity;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
 use crate::net::stream::connector::Connector;
-use crate::net::stream::{AcceptedStreams, DataStream, NextStream, StreamError, StreamIds};
+use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::net::stream_pool::StreamPool;
 use crate::receiver::TargetReceiver;
 use crate::source::Source;
@@ -163,9 +163,9 @@ impl StreamIntake {
         self.0.spawn("haul-streams", move |shared| {
             while !shared.is_over() {
                 match arrivals.next(STREAMS_POLL) {
-                    NextStream::Accepted(id, stream) => streams.0.run_stream(id, stream),
-                    NextStream::Timeout => {}
-                    NextStream::End => return,
+                    Ok((id, stream)) => streams.0.run_stream(id, stream),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         });

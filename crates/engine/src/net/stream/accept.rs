@@ -189,6 +189,7 @@ fn wait_for_connection(listener: &TcpListener) {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::sync::mpsc::RecvTimeoutError;
     use std::time::Instant;
 
     use haul_proto::ids::{CopyId, PathId};
@@ -196,7 +197,6 @@ mod tests {
     use haul_proto::wire::route::Route;
 
     use super::*;
-    use crate::net::stream::NextStream;
     use crate::net::stream::connect::{ConnectError, ConnectTerms, ConnectedStreams};
     use crate::net::stream::connector::Connector;
     use crate::net::stream::{StreamIds, collect};
@@ -227,7 +227,7 @@ mod tests {
         });
         let (connector, arrivals) = Connector::new(&routes, &terms(1));
         connector.open(PathId(0)).unwrap();
-        assert!(acceptor.join().unwrap() && matches!(arrivals.next(Duration::from_secs(5)), NextStream::Accepted(..)));
+        assert!(acceptor.join().unwrap() && arrivals.next(Duration::from_secs(5)).is_ok());
     }
 
     fn listening() -> (String, AcceptedStreams) {
@@ -243,7 +243,7 @@ mod tests {
 
     /// The paths of the next streams.
     fn paths(arrivals: &AcceptedStreams, count: usize) -> Vec<u16> {
-        let next = |_| Some(arrivals.next(Duration::from_secs(10)).accepted()?.1.path().0);
+        let next = |_| Some(arrivals.next(Duration::from_secs(10)).ok()?.1.path().0);
         let mut paths: Vec<_> = (0..count).filter_map(next).collect();
         paths.sort_unstable();
         paths
@@ -264,7 +264,7 @@ mod tests {
         let connected = connect(&[address], &ConnectTerms { streams: 2, ..terms(9) }).unwrap();
         let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
         let ids = |arrivals: &AcceptedStreams, count: usize| {
-            let next = |_| Some(arrivals.next(Duration::from_secs(10)).accepted()?.0.0);
+            let next = |_| Some(arrivals.next(Duration::from_secs(10)).ok()?.0.0);
             let mut ids: Vec<u16> = (0..count).filter_map(next).collect();
             ids.sort_unstable();
             ids
@@ -276,7 +276,7 @@ mod tests {
         connected.connector.make(500, PathId(0));
         assert_eq!((ids(&connected.arrivals, 9), ids(&accepted, 9)), ((5..14).collect(), (5..14).collect()));
         assert!(
-            matches!(connected.arrivals.next(Duration::from_millis(100)), NextStream::Timeout),
+            matches!(connected.arrivals.next(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout)),
             "a stream too many"
         );
     }
@@ -336,7 +336,10 @@ mod tests {
         let terms = ConnectTerms { all_paths: true, streams_max: 9, ..terms(2) };
         let _connected = crate::net::stream::connect::connect(&routes, &terms).unwrap();
         assert_eq!(paths(&accepted, 6), [0, 0, 2, 2, 5, 5]);
-        assert!(matches!(accepted.next(Duration::from_millis(100)), NextStream::Timeout), "a stream too many");
+        assert!(
+            matches!(accepted.next(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout)),
+            "a stream too many"
+        );
     }
 
     #[test]

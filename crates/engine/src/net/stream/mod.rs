@@ -231,27 +231,6 @@ impl StreamIds {
     }
 }
 
-/// What a wait for a stream has led to.
-pub enum NextStream {
-    /// An authenticated stream.
-    Accepted(StreamId, DataStream),
-    /// None came in time.
-    Timeout,
-    /// No more will come.
-    End,
-}
-
-#[cfg(test)]
-impl NextStream {
-    /// The stream, if there is one.
-    pub(crate) fn accepted(self) -> Option<(StreamId, DataStream)> {
-        match self {
-            Self::Accepted(id, stream) => Some((id, stream)),
-            Self::Timeout | Self::End => None,
-        }
-    }
-}
-
 /// Authenticated streams. The listening threads stop when this is dropped.
 pub struct AcceptedStreams {
     proven: Receiver<(StreamId, DataStream)>,
@@ -260,12 +239,8 @@ pub struct AcceptedStreams {
 
 impl AcceptedStreams {
     /// Waits for the next stream.
-    pub fn next(&self, timeout: Duration) -> NextStream {
-        match self.proven.recv_timeout(timeout) {
-            Ok((id, stream)) => NextStream::Accepted(id, stream),
-            Err(RecvTimeoutError::Timeout) => NextStream::Timeout,
-            Err(RecvTimeoutError::Disconnected) => NextStream::End,
-        }
+    pub fn next(&self, timeout: Duration) -> Result<(StreamId, DataStream), RecvTimeoutError> {
+        self.proven.recv_timeout(timeout)
     }
 }
 
@@ -281,7 +256,7 @@ pub(crate) fn collect(arrivals: &AcceptedStreams, count: usize) -> Vec<DataStrea
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut streams: Vec<(StreamId, DataStream)> = Vec::new();
     while streams.len() < count && Instant::now() < deadline {
-        streams.extend(arrivals.next(Duration::from_millis(50)).accepted());
+        streams.extend(arrivals.next(Duration::from_millis(50)));
     }
     streams.sort_by_key(|(id, _)| id.0);
     assert!(streams.iter().map(|(id, _)| usize::from(id.0)).eq(0..count), "{} streams came", streams.len());

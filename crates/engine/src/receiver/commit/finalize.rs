@@ -47,9 +47,9 @@ impl Committer {
             };
         }
         if let Some((base, in_place)) = file.in_place() {
-            let patch = (in_place, whole.fd());
-            let (modified, to_disk) = (whole.modified, whole.disk.is_some());
-            return self.parts.deltas.apply_patch((named, file.size()), base, patch, modified, to_disk).into();
+            let (patch, modified, to_disk) = (whole.fd(), whole.modified, whole.disk.is_some());
+            let deltas = &self.parts.deltas;
+            return deltas.apply_patch(named, file.size(), base, in_place, patch, modified, to_disk).into();
         }
         let frame = self.parts.copy.request.settings.frame;
         let checked = match whole.bytes {

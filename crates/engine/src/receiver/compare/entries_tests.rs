@@ -16,7 +16,7 @@ use haul_proto::wire::request::{SymlinkMode, TargetOperand, TargetRequest};
 use super::*;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::TargetReceiver;
-use crate::receiver::worker_context::WorkerContext;
+use crate::receiver::copy::WorkerContext;
 use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 use crate::testing::target_request;

@@ -22,7 +22,7 @@ use haul_proto::wire::write_options::WriteOptions;
 
 use crate::metrics::reporter::Reporter;
 use crate::receiver::TargetReceiver;
-use crate::receiver::worker_context::WorkerContext;
+use crate::receiver::copy::WorkerContext;
 use crate::testing::{SentReport, target_request};
 
 /// Options for a dry run with reports.

@@ -3,7 +3,6 @@
 pub mod check_entry;
 pub mod dry_run;
 pub mod hard_links;
-pub mod known_equal;
 pub mod link_dests;
 pub mod range_decision;
 pub mod rename_detection;
@@ -17,14 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use haul_proto::session::step::EntryAnswer;
+use rustix::fs::fsync;
 
+use crate::fs::FollowLinks;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::decide::rename_detection::RenameDetector;
 use crate::receiver::decide::wrong_digests::WrongDigests;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::parts::ReceiverParts;
-use crate::receiver::place::entry_position::EntryDecision;
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 
 /// The answer to an entry, or why it is refused.
@@ -62,5 +63,22 @@ impl EntryDecider {
             wrong_digests: WrongDigests::default(),
             dry_new: AtomicBool::new(false),
         }
+    }
+}
+
+impl EntryDecider {
+    /// Answers an entry that is known to be equal and needs no change: a file with an equal digest, or a symbolic link.
+    /// A source that removes verified files removes it as well, so it is synced before the report.
+    pub(crate) fn known_to_be_same(&self, position: &EntryPosition, is_file: bool) -> EntryResult {
+        if !self.parts.copy.request.sync.source_removes {
+            return Ok(EntryAnswer::Settled);
+        }
+        if self.parts.commit_queue.is_wanted() {
+            if is_file {
+                fsync(&position.dir.open_file(&position.name, FollowLinks::Itself)?.0)?;
+            }
+            fsync(&*position.dir.fd()?)?;
+        }
+        Ok(EntryAnswer::Same)
     }
 }

@@ -46,7 +46,8 @@ impl EntryDecider {
         &self,
         position: &EntryPosition,
         entry: &Entry,
-        (size, range): (u64, FileRange),
+        size: u64,
+        range: FileRange,
         decided: &EntryDecision,
         there: &ExistingStat,
     ) -> EntryResult {
@@ -66,8 +67,8 @@ impl EntryDecider {
         let header = header.ok_or(FileError::NoRange)?;
         let bytes = range.bytes_in(size);
         self.parts.tree.quota.reserve(bytes)?;
-        let open = || open_range(&path, (range, &header), &self.parts.tree.copy_locks);
-        let found = self.reclaimed(&path, (range.len(), &header), &entry.meta, open)?;
+        let open = || open_range(&path, range, &header, &self.parts.tree.copy_locks);
+        let found = self.reclaimed(&path, range.len(), &header, &entry.meta, open)?;
         // Another run has completed the file while this one waited for its lock.
         if !is_unchanged(position, there)? {
             drop(found);
@@ -100,16 +101,17 @@ impl EntryDecider {
         &self,
         position: &EntryPosition,
         entry: &Entry,
-        (size, len): (u64, RangeLen),
+        size: u64,
+        len: RangeLen,
         decided: &EntryDecision,
     ) -> EntryResult {
         let path = target_path_at(position, decided);
         let header = self.header(&path, entry, size, None).filter(|_| len.divides(size));
         let header = header.ok_or(FileError::NoRange)?;
         let lock = || lock_partial(&path, len, &self.parts.tree.copy_locks);
-        let locked = self.reclaimed(&path, (len, &header), &entry.meta, lock)?;
+        let locked = self.reclaimed(&path, len, &header, &entry.meta, lock)?;
         let file = locked.ok_or_else(|| FileError::NoRanges(len.ranges_of(size)))?;
-        let CompletedFile { digest, is_complete } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
+        let CompletedFile { digest, is_complete } = self.complete_file(&path, entry, &file, &header, len, decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
         if let Some(change) = decided.change {
             self.parts.copy.report_item(relative, (EntryKind::File, Some(size)), change);
@@ -123,7 +125,8 @@ impl EntryDecider {
     fn reclaimed<T>(
         &self,
         path: &TargetPath,
-        (len, header): (RangeLen, &JournalHeader),
+        len: RangeLen,
+        header: &JournalHeader,
         meta: &EntryMetadata,
         open: impl Fn() -> Result<T, FileError>,
     ) -> Result<T, FileError> {
@@ -142,14 +145,16 @@ impl EntryDecider {
         &self,
         path: &TargetPath,
         entry: &Entry,
-        (file, header, len): (&OwnedFd, &JournalHeader, RangeLen),
+        file: &OwnedFd,
+        header: &JournalHeader,
+        len: RangeLen,
         decided: &EntryDecision,
     ) -> Result<CompletedFile, FileError> {
-        let digest = check_ranges(path, (file, header, len))?;
+        let digest = check_ranges(path, file, header, len)?;
         // It changes the file's time.
         cut_to(file, header.size)?;
         // Runs could not open a partial file of another owner.
-        let is_complete = self.name_file(path, entry, (file, len), decided).inspect_err(|_| make_private(file))?;
+        let is_complete = self.name_file(path, entry, file, len, decided).inspect_err(|_| make_private(file))?;
         if self.parts.copy.request.fsync == Fsync::Full {
             fsync(&*path.dir.fd()?)?;
         }
@@ -162,7 +167,8 @@ impl EntryDecider {
         &self,
         path: &TargetPath,
         entry: &Entry,
-        (file, len): (&OwnedFd, RangeLen),
+        file: &OwnedFd,
+        len: RangeLen,
         decided: &EntryDecision,
     ) -> Result<bool, FileError> {
         let place = EntryPlace::of_file(path);
@@ -198,7 +204,9 @@ fn is_unchanged(position: &EntryPosition, decided_on: &ExistingStat) -> io::Resu
 /// BLAKE3, where the ranges have values.
 fn check_ranges(
     path: &TargetPath,
-    (file, header, len): (&OwnedFd, &JournalHeader, RangeLen),
+    file: &OwnedFd,
+    header: &JournalHeader,
+    len: RangeLen,
 ) -> Result<Option<Digest>, FileError> {
     let (size, ranges) = (header.size, len.ranges_of(header.size));
     let inode = FileStat::at_fd(file)?.identity.inode;
@@ -231,8 +239,8 @@ mod tests {
     use crate::fs::Dir;
     use crate::metrics::reporter::Reporter;
     use crate::receiver::TargetReceiver;
+    use crate::receiver::copy::WorkerContext;
     use crate::receiver::place::entry_position::TreeReplacement;
-    use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
 
     #[test]
@@ -254,13 +262,13 @@ mod tests {
             version: Some(FileVersion { device: 1, inode: 2, changed: noon }),
             more: None,
         };
-        let range = (size, RangeLen::MIN.range(0).unwrap());
+        let range = RangeLen::MIN.range(0).unwrap();
         let decided =
             EntryDecision { decision: OverwriteDecision::Create, change: None, removal: TreeReplacement::default() };
         let position = EntryPosition::in_directory(Dir::open_root(place.path()).unwrap(), name);
         // It was not there at the decision.
         let answer = |position: &EntryPosition| {
-            target.decider.receive_range(position, &entry, range, &decided, &ExistingStat::NOTHING)
+            target.decider.receive_range(position, &entry, size, range, &decided, &ExistingStat::NOTHING)
         };
         let first = answer(&position);
         assert!(matches!(first, Err(FileError::Refused(OverwriteRefusal::Exists))), "{:?}", first.err());

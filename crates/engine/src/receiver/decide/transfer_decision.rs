@@ -40,17 +40,17 @@ impl EntryDecider {
         let path = target_path_at(position, decided);
         if let Some(use_of_ranges) = self.parts.copy.request.range {
             match use_of_ranges {
-                TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided, there),
+                TargetRange::One(range) => return self.receive_range(position, entry, size, range, decided, there),
                 TargetRange::Finish(len) if decided.decision == OverwriteDecision::Keep => {
                     if len.divides(size) {
                         remove_left(&path, len, size);
                     }
                 }
-                TargetRange::Finish(len) => return self.finish_ranges(position, entry, (size, len), decided),
+                TargetRange::Finish(len) => return self.finish_ranges(position, entry, size, len, decided),
             }
         }
         if decided.decision == OverwriteDecision::Keep {
-            return self.keep_file(position, entry, (size, &path), decided, there);
+            return self.keep_file(position, entry, size, &path, decided, there);
         }
         if path.replaces {
             self.parts.deltas.recover(&path, &meta)?;
@@ -97,7 +97,8 @@ impl EntryDecider {
         &self,
         position: &EntryPosition,
         entry: &Entry,
-        (size, path): (u64, &TargetPath),
+        size: u64,
+        path: &TargetPath,
         decided: &EntryDecision,
         there: &ExistingStat,
     ) -> EntryResult {

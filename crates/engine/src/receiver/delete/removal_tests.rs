@@ -15,7 +15,7 @@ use super::*;
 use crate::fs::testing::name;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::TargetReceiver;
-use crate::receiver::worker_context::WorkerContext;
+use crate::receiver::copy::WorkerContext;
 use crate::testing::{SentReport, target_request};
 
 /// Modification time of all offered entries.

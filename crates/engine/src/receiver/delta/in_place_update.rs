@@ -27,7 +27,7 @@ use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::holes::punch;
 use crate::receiver::delta::DeltaStage;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::entry::{ReceiverEntry, WrittenFrame};
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
@@ -39,7 +39,6 @@ use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{LockedTempFile, lock_own, remove};
-use crate::receiver::written_frame::WrittenFrame;
 
 /// Read size for patches: the longest piece fits.
 const READ_BYTES: usize = 2 << 20;
@@ -51,7 +50,8 @@ impl DeltaStage {
     pub(crate) fn deliver_in_place(
         &self,
         item: &Arc<ReceiverEntry>,
-        (base, in_place): (&BaseSource, &InPlaceUpdate),
+        base: &BaseSource,
+        in_place: &InPlaceUpdate,
         steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
     ) -> Result<Option<WrittenFrame>, ProtocolError> {
@@ -66,14 +66,15 @@ impl DeltaStage {
         };
         let data =
             DataFrame { copy: frame.copy, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
-        Ok(Some(self.write_patch(item, (file, in_place), &data, frame.plain, &changes)))
+        Ok(Some(self.write_patch(item, file, in_place, &data, frame.plain, &changes)))
     }
 
     /// Writes the changed pieces of a frame of `len` bytes into the patch.
     pub(crate) fn write_patch(
         &self,
         item: &Arc<ReceiverEntry>,
-        (file, in_place): (&ReceivingFile, &InPlaceUpdate),
+        file: &ReceivingFile,
+        in_place: &InPlaceUpdate,
         frame: &DataFrame,
         len: usize,
         chunks: &[(u64, &[u8])],
@@ -89,9 +90,11 @@ impl DeltaStage {
     /// at the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
-        (file, size): (&NamedFile, u64),
+        file: &NamedFile,
+        size: u64,
         base: &BaseSource,
-        (in_place, patch): (&InPlaceUpdate, &OwnedFd),
+        in_place: &InPlaceUpdate,
+        patch: &OwnedFd,
         modified: Timestamp,
         to_disk: bool,
     ) -> Result<(), FileError> {

@@ -191,7 +191,8 @@ impl BaseSource {
     pub fn rebuild_frame(
         &self,
         parts: &[FramePart<'_>],
-        (new_file, frame_offset): (&OpenedFile, u64),
+        new_file: &OpenedFile,
+        frame_offset: u64,
         frame: &mut [u8],
     ) -> Result<(), FileError> {
         let base = self.opened()?;
@@ -242,9 +243,9 @@ mod tests {
         let given = FramePart { step: DeltaInstruction::New(b"given"), bytes: 4..9, is_cloned: false };
         let parts = [old(10, 0..4, false), given, old(19, 9..13, true), old(23, 13..15, false)];
         let mut frame = [0; 15];
-        base.rebuild_frame(&parts, (&new_file, 10), &mut frame).unwrap();
+        base.rebuild_frame(&parts, &new_file, 10, &mut frame).unwrap();
         assert_eq!(frame, *b"bbbbgivennnnnbb");
         // The new file ends before the cloned part.
-        assert!(base.rebuild_frame(&parts, (&new_file, 20), &mut frame).is_err());
+        assert!(base.rebuild_frame(&parts, &new_file, 20, &mut frame).is_err());
     }
 }

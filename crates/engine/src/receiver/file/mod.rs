@@ -1,8 +1,6 @@
 //! A file being received, until its last byte; [`crate::receiver::commit`] continues from there.
 
 pub mod base;
-pub mod checkpoint_state;
-pub mod digest_check;
 pub mod frame_parts;
 pub mod in_order_queue;
 pub mod length;
@@ -28,16 +26,15 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, openat, seek};
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileStat};
+use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
 use crate::io::storage::calls::{write_at, write_on};
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::base::BaseSource;
-use crate::receiver::file::checkpoint_state::Saving;
-use crate::receiver::file::digest_check::DigestCheck;
 use crate::receiver::file::in_order_queue::InOrderQueue;
-use crate::receiver::file::named::{FrameRecording, NamedFile};
+use crate::receiver::file::named::{FrameRecording, NamedFile, Saving};
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::written_bytes::WrittenBytes;
@@ -258,7 +255,7 @@ impl ReceivingFile {
     /// Writes a frame at its offset, through the page cache.
     pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, plan: &IoPlan) -> io::Result<()> {
         match &self.kind {
-            Receiving::Named(named) => named.write_frame(file, bytes, (offset, self.size), plan),
+            Receiving::Named(named) => named.write_frame(file, bytes, offset, self.size, plan),
             Receiving::Special(SpecialDestination { queue: None, .. }) => write_at(&**file.fd(), bytes, offset),
             Receiving::Special(_) | Receiving::Pipe(..) => write_on(&**file.fd(), bytes),
         }
@@ -314,5 +311,22 @@ pub fn size_of(kind: &EntryContent) -> Option<u64> {
         | EntryContent::Symlink { .. }
         | EntryContent::HardLink { .. }
         | EntryContent::Node(_) => None,
+    }
+}
+
+/// State of a file's digest.
+#[derive(Default)]
+pub struct DigestCheck {
+    /// The running checksum.
+    pub sum: OnceLock<Box<FileChecksum>>,
+    /// The final digest.
+    pub value: OnceLock<Vec<u8>>,
+}
+
+impl DigestCheck {
+    /// State for the same file offered again. A large file keeps its checksum; a small one is reread.
+    pub fn again(&self) -> Self {
+        let value = if self.sum.get().is_some() { self.value.clone() } else { OnceLock::new() };
+        Self { sum: OnceLock::new(), value }
     }
 }

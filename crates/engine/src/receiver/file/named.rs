@@ -24,7 +24,6 @@ use crate::io::storage::holes::{map_of_zeros, punch};
 use crate::io::storage::policy::IoPlan;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::base::BaseSource;
-use crate::receiver::file::checkpoint_state::Saving;
 use crate::receiver::place::copy_locks::CopyLocks;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
@@ -186,7 +185,8 @@ impl NamedFile {
         &self,
         file: &OpenedFile,
         bytes: &[u8],
-        (offset, size): (u64, u64),
+        offset: u64,
+        size: u64,
         plan: &IoPlan,
     ) -> io::Result<()> {
         let (fd, len) = (&**file.fd(), bytes.len() as u64);
@@ -205,8 +205,15 @@ impl NamedFile {
     }
 
     /// Writes the data blocks of a frame of a file of `size` bytes, and skips its holes. Returns the bytes written.
-    pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], place: (u64, u64), map: &DataMap) -> io::Result<u64> {
-        self.write_runs(file, bytes, place, &map.runs(bytes.len()))
+    pub fn write_sparse(
+        &self,
+        file: &OpenedFile,
+        bytes: &[u8],
+        offset: u64,
+        size: u64,
+        map: &DataMap,
+    ) -> io::Result<u64> {
+        self.write_runs(file, bytes, offset, size, &map.runs(bytes.len()))
     }
 
     /// Writes the parts of a frame of a file of `size` bytes that it does not share with its base file. Returns the
@@ -215,7 +222,8 @@ impl NamedFile {
         &self,
         file: &OpenedFile,
         bytes: &[u8],
-        place: (u64, u64),
+        offset: u64,
+        size: u64,
         parts: &[Range<usize>],
     ) -> io::Result<u64> {
         let runs_of = |part: &Range<usize>| {
@@ -225,7 +233,7 @@ impl NamedFile {
             let start = part.start;
             runs.into_iter().map(move |(is_data, run)| (is_data, start + run.start..start + run.end))
         };
-        self.write_runs(file, bytes, place, &parts.iter().flat_map(runs_of).collect::<Vec<_>>())
+        self.write_runs(file, bytes, offset, size, &parts.iter().flat_map(runs_of).collect::<Vec<_>>())
     }
 
     /// Writes runs of data, and leaves the others as holes.
@@ -233,7 +241,8 @@ impl NamedFile {
         &self,
         file: &OpenedFile,
         bytes: &[u8],
-        (offset, size): (u64, u64),
+        offset: u64,
+        size: u64,
         runs: &[(bool, Range<usize>)],
     ) -> io::Result<u64> {
         let fd = &**file.fd();
@@ -270,6 +279,26 @@ impl NamedFile {
     }
 }
 
+/// Progress of a file's checkpoints.
+#[derive(Default)]
+pub struct Saving {
+    /// It is listed for the next checkpoint.
+    pub is_listed: AtomicBool,
+    /// The names of the file and its journal are durable.
+    pub is_named: AtomicBool,
+    /// The file is complete, and needs no more checkpoints.
+    pub is_over: AtomicBool,
+    /// Error of a failed sync. The kernel reports an error once, so a later sync would succeed.
+    pub failed: OnceLock<Errno>,
+}
+
+impl Saving {
+    /// Ends checkpoints of a complete file.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Seek, Write};
@@ -293,7 +322,7 @@ mod tests {
         let open = |file: &std::fs::File| OpenedFile::new(file.try_clone().unwrap().into(), FileAccess::Write).unwrap();
         let (base, opened) = (open(base), open(file));
         let _ = named.share_range(&opened, &base, 0..LEN as u64, 0);
-        assert_eq!(named.write_sparse(&opened, &[0; LEN], (0, LEN as u64), &DataMap::HOLE).unwrap(), 0);
+        assert_eq!(named.write_sparse(&opened, &[0; LEN], 0, LEN as u64, &DataMap::HOLE).unwrap(), 0);
         let [_, mut file] = files;
         let mut content = Vec::new();
         file.rewind().unwrap();

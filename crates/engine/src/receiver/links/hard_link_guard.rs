@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::metrics::reporter::Reporter;
     use crate::receiver::TargetReceiver;
-    use crate::receiver::worker_context::WorkerContext;
+    use crate::receiver::copy::WorkerContext;
     use crate::testing::target_request;
 
     #[test]

@@ -1,5 +1,9 @@
 //! Hard links, at the source and at the target.
 
+pub mod first_names;
+pub mod hard_link_guard;
+pub mod hard_links;
+
 use std::sync::Arc;
 
 use crate::receiver::copy::ReceiverCopy;
@@ -20,6 +24,3 @@ impl LinkTracker {
         Self { copy: Arc::clone(copy), hard_links: HardLinks::default(), guard: HardLinkGuard::default() }
     }
 }
-pub mod first_names;
-pub mod hard_link_guard;
-pub mod hard_links;

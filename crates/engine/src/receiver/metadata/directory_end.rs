@@ -75,7 +75,7 @@ impl MetadataWriter {
             let is_foreign = !fresh && !there.is_owned_by_this_user();
             let is_reported = is_first && (!is_foreign || self.copy.request.metadata.is_required);
             let place = EntryPlace { is_reported, ..EntryPlace::of_directory(dir) };
-            self.set_directory_metadata(place, &*fd, meta, (mode, fresh), attributes)
+            self.set_directory_metadata(place, &*fd, meta, mode, fresh, attributes)
         });
         match made {
             Ok(_) => self.forget_widened(dir),

@@ -56,7 +56,8 @@ impl MetadataWriter {
         place: EntryPlace<'_>,
         dir: impl AsFd,
         meta: &EntryMetadata,
-        (mode, fresh): (Option<u16>, bool),
+        mode: Option<u16>,
+        fresh: bool,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<bool> {
         // Without a mode to set, any is right.

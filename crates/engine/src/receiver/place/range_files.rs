@@ -68,7 +68,8 @@ pub enum FoundRange {
 /// Opens a range to write it, with the range of `header`.
 pub fn open_range(
     path: &TargetPath,
-    (range, header): (FileRange, &JournalHeader),
+    range: FileRange,
+    header: &JournalHeader,
     locks: &CopyLocks,
 ) -> Result<FoundRange, FileError> {
     let leaf = journal_of(&path.dir, &path.name, range);
@@ -274,7 +275,7 @@ mod tests {
 
         fn open(&self, number: u64, changed: i64) -> Result<FoundRange, FileError> {
             let (range, header) = self.header(number, changed);
-            open_range(&self.path, (range, &header), &CopyLocks::with_patience(Duration::ZERO))
+            open_range(&self.path, range, &header, &CopyLocks::with_patience(Duration::ZERO))
         }
 
         fn new_range(&self, number: u64, changed: i64) -> OpenRange {
@@ -377,7 +378,7 @@ mod tests {
         let (range, header) = place.header(1, 2);
         let shorter = JournalHeader { size: SIZE - 1000, ..header };
         let impatient = CopyLocks::with_patience(Duration::ZERO);
-        assert!(matches!(open_range(&place.path, (range, &shorter), &impatient).unwrap(), FoundRange::New(_)));
+        assert!(matches!(open_range(&place.path, range, &shorter, &impatient).unwrap(), FoundRange::New(_)));
         assert!(matches!(place.open(0, 1).unwrap(), FoundRange::Partial(_)), "it is read again, and kept");
         assert!(matches!(place.open(2, 1).unwrap(), FoundRange::New(_)), "its last bytes are zeros");
     }

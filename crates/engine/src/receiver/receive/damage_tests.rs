@@ -25,7 +25,7 @@ use crate::metrics::reporter::Reporter;
 use crate::net::stream::testing::{TestRecord, flip, keys, receiving, sealed};
 use crate::policy::audit::{AuditClient, AuditDestination, AuditLog};
 use crate::receiver::TargetReceiver;
-use crate::receiver::worker_context::WorkerContext;
+use crate::receiver::copy::WorkerContext;
 use crate::testing::{settings, target_request};
 
 /// A target that needs these offered files, by number.

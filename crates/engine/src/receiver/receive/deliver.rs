@@ -55,7 +55,7 @@ impl FrameReceiver {
         }
         if let Some((_, in_place)) = file.in_place() {
             let pieces = &[(frame.offset, payload)];
-            writer.add_written(self.parts.deltas.write_patch(&item, (file, in_place), frame, payload.len(), pieces));
+            writer.add_written(self.parts.deltas.write_patch(&item, file, in_place, frame, payload.len(), pieces));
             return Ok(buffer);
         }
         self.parts.digests.update(file, frame, payload);

@@ -30,7 +30,7 @@ impl FrameReceiver {
         let (Ok(steps), Some(base)) = (decode(instructions, frame.offset, frame.plain), file.base()) else {
             return Ok(());
         };
-        self.rebuild_frame(writer, item, (file, base), &steps, frame)
+        self.rebuild_frame(writer, item, file, base, &steps, frame)
     }
 
     /// Receives delta instructions, and queues the frame. Returns a free buffer.
@@ -58,7 +58,7 @@ impl FrameReceiver {
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
         self.parts.copy.reporter.delta.carried(buffer.received_len(), old);
         if let Some(in_place) = &base.in_place {
-            let written = self.parts.deltas.deliver_in_place(&item, (base, in_place), &steps, frame)?;
+            let written = self.parts.deltas.deliver_in_place(&item, base, in_place, &steps, frame)?;
             written.into_iter().for_each(|written| writer.add_written(written));
             return Ok(buffer);
         }
@@ -67,7 +67,7 @@ impl FrameReceiver {
             && let ReceiverEntry::File(file) = &*item
             && let Some(base) = file.base()
         {
-            self.rebuild_frame(writer, &item, (file, base), &steps, frame)?;
+            self.rebuild_frame(writer, &item, file, base, &steps, frame)?;
         }
         Ok(buffer)
     }
@@ -77,7 +77,8 @@ impl FrameReceiver {
         &self,
         writer: &mut FrameWriter,
         item: &Arc<ReceiverEntry>,
-        (file, base): (&ReceivingFile, &BaseSource),
+        file: &ReceivingFile,
+        base: &BaseSource,
         steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
@@ -90,7 +91,7 @@ impl FrameReceiver {
         let opened = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks);
         let is_made = opened.and_then(|opened| {
             frame_parts = self.share_base(item, base, std::mem::take(&mut frame_parts), frame.offset);
-            during(Stage::Read, || base.rebuild_frame(&frame_parts, (&opened, frame.offset), made.payload_mut()))
+            during(Stage::Read, || base.rebuild_frame(&frame_parts, &opened, frame.offset, made.payload_mut()))
         });
         let len = self.parts.copy.request.settings.frame;
         let index = frame.offset / u64::from(len.get());

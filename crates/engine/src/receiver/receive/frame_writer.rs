@@ -22,11 +22,10 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::entry::{ReceiverEntry, WrittenFrame};
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::parts::ReceiverParts;
 use crate::receiver::place::error::FileError;
-use crate::receiver::written_frame::WrittenFrame;
 
 /// The writer of one stream.
 pub struct FrameWriter {
@@ -129,7 +128,7 @@ impl FrameWriter {
         };
         let len = buffer.payload().len();
         if let (Some(map), Some(named)) = (buffer.map(), file.with_holes()) {
-            let write = || named.write_sparse(&opened, buffer.payload(), (frame.offset, file.size()), map);
+            let write = || named.write_sparse(&opened, buffer.payload(), frame.offset, file.size(), map);
             let written = during(Stage::Write, write);
             self.complete_partly(item, frame, len, written.map_err(FileError::from));
             return buffer;
@@ -148,7 +147,7 @@ impl FrameWriter {
     pub fn write_parts(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, bytes: &[u8], parts: &[Range<usize>]) {
         let ReceiverEntry::File(file) = &**item else { return };
         let write = |opened: Arc<OpenedFile>| match file.named() {
-            Some(named) => Ok(named.write_parts(&opened, bytes, (frame.offset, file.size()), parts)?),
+            Some(named) => Ok(named.write_parts(&opened, bytes, frame.offset, file.size(), parts)?),
             None => Err(FileError::IsDirectory),
         };
         let opened = file.open_once(&self.parts.tree.temp_files, &self.parts.tree.copy_locks);

@@ -10,12 +10,11 @@ use haul_proto::wire::resource_metrics::Stage;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::entry::{ReceiverEntry, WrittenFrame};
 use crate::receiver::file::in_order_queue::InOrderQueue;
 use crate::receiver::file::{Receiving, ReceivingFile};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::frame_writer::FrameWriter;
-use crate::receiver::written_frame::WrittenFrame;
 
 impl FrameWriter {
     /// Queues a frame. [`FrameWriter::next_written`] writes the frames now in order, unless another stream does.

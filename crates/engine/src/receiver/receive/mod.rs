@@ -7,14 +7,13 @@ pub mod frame_writer;
 pub mod in_order;
 pub mod partial_verification;
 pub mod reflink;
-pub mod reflink_support;
 
 use std::sync::Arc;
 
 use crate::net::rate_limiter::RateLimiter;
 use crate::receiver::parts::ReceiverParts;
 use crate::receiver::receive::frame_writer::{FrameWriter, WriteBuffers};
-use crate::receiver::receive::reflink_support::ReflinkSupport;
+use crate::receiver::receive::reflink::ReflinkSupport;
 
 /// Verifies the records of all streams, and writes their data.
 pub struct FrameReceiver {

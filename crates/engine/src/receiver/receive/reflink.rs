@@ -2,10 +2,12 @@
 //! in one process, and support by the file system. The data never passes through memory, so it is not verified and has
 //! no digest to report. Copies that need either copy instead.
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::NO_VALUE;
@@ -22,6 +24,25 @@ use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::frame_parts::{FramePart, clone_parts};
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::receive::FrameReceiver;
+
+/// Refused reflinks, so that they are not tried for every chunk.
+#[derive(Debug, Default)]
+pub struct ReflinkSupport {
+    /// Device numbers of file systems without reflinks to the target's. A copy uses few.
+    refused: Mutex<HashSet<u64>>,
+}
+
+impl ReflinkSupport {
+    /// Whether a file system like that of `source` has refused.
+    pub fn is_refused(&self, source: &OpenedFile) -> bool {
+        lock(&self.refused).contains(&source.device())
+    }
+
+    /// Records a refusal.
+    pub fn refuse(&self, source: &OpenedFile) {
+        lock(&self.refused).insert(source.device());
+    }
+}
 
 impl FrameReceiver {
     /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::metrics::reporter::Reporter;
     use crate::receiver::TargetReceiver;
-    use crate::receiver::worker_context::WorkerContext;
+    use crate::receiver::copy::WorkerContext;
     use crate::testing::target_request;
 
     fn place(number: u32) -> OperandDestination {

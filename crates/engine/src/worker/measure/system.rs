@@ -4,7 +4,7 @@ use std::fs;
 
 use haul_proto::wire::network_settings::{NetworkSettings, SocketBuffers, TcpBuffers};
 
-use crate::sys::{interface_settings, interfaces, memory};
+use crate::sys::{interface_settings, interfaces, machine};
 
 /// Most ancestors of a process to look at.
 const ANCESTORS_MAX: usize = 32;
@@ -28,7 +28,7 @@ pub fn network() -> NetworkSettings {
         backlog_max_packets: one("netdev_max_backlog"),
         tcp_receive: tcp("tcp_rmem"),
         tcp_send: tcp("tcp_wmem"),
-        free_memory_bytes: memory::available_bytes(),
+        free_memory_bytes: machine::available_memory_bytes(),
         interfaces: settings,
     }
 }
