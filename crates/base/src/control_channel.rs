@@ -2,13 +2,15 @@
 //! that the other one notices its loss (`idle_timeout`).
 
 use std::io::{self, IoSlice, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
 use haul_proto::wire::control_channel::{BEAT, ControlChannel, HEADER_LEN, decode_header, encode_header};
+
+use crate::sys::sync::lock;
 
 type SharedPipe = Mutex<Box<dyn Write + Send>>;
 
@@ -29,7 +31,7 @@ impl ControlWriter {
     pub fn send(&self, channel: ControlChannel, content: &[u8]) -> io::Result<()> {
         assert!(content.len() <= channel.limit(), "a frame beyond its channel's limit");
         let header = encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX));
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = lock(&self.0);
         write_both(&mut **pipe, &header, content)?;
         pipe.flush()
     }
@@ -42,7 +44,7 @@ impl ControlWriter {
             frames.extend_from_slice(&encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX)));
             frames.extend_from_slice(content);
         }
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = lock(&self.0);
         pipe.write_all(&frames)?;
         pipe.flush()
     }
@@ -61,14 +63,14 @@ impl ControlWriter {
 
     /// Closes the pipe: the other end reads to its end.
     pub fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(io::sink());
+        *lock(&self.0) = Box::new(io::sink());
     }
 }
 
 /// Writes a heartbeat; `None` after the last writer was dropped.
 fn write_heartbeat(pipe: &Weak<SharedPipe>) -> Option<io::Result<()>> {
     let pipe = pipe.upgrade()?;
-    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pipe = lock(&pipe);
     Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::sys::cancel::Cancel;
 use crate::sys::os;
+use crate::sys::sync::lock;
 
 /// Kept bytes from the end of a child's standard error.
 pub const KEPT_STDERR: usize = 8 * 1024;
@@ -156,7 +157,7 @@ impl ChildGuard {
             // Complete or not, the lines so far are returned.
             let _ = self.stderr_ended.recv_timeout(STDERR_WAIT);
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let bytes: &[u8] = kept.make_contiguous();
         bytes.split(|&b| b == b'\n').map(|line| escape(line.trim_ascii())).filter(|line| !line.is_empty()).collect()
     }
@@ -190,7 +191,7 @@ pub struct ChildErrors(Arc<Mutex<VecDeque<u8>>>);
 impl ChildErrors {
     /// Whether a line begins with `start`.
     pub fn has_line(&self, start: &str) -> bool {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         kept.make_contiguous().split(|&b| b == b'\n').any(|line| line.starts_with(start.as_bytes()))
     }
 }
@@ -244,7 +245,7 @@ fn keep_end(mut stderr: ChildStderr, kept: &Mutex<VecDeque<u8>>) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(kept);
         let surplus = (kept.len() + read).saturating_sub(KEPT_STDERR);
         kept.drain(..surplus);
         kept.extend(&chunk[..read]);

@@ -8,6 +8,7 @@ use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use haul_base::sys::cancel::Cancel;
+use haul_base::sys::sync::lock;
 use haul_engine::fs::{FileIdentity, FollowLinks};
 use haul_engine::read_at;
 use haul_engine::sys::machine::cores;
@@ -255,7 +256,7 @@ impl DuplicateSearch<'_> {
     }
 
     fn with_found(&self, change: impl FnOnce(&mut DuplicateFiles)) {
-        change(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.found));
     }
 }
 

@@ -5,13 +5,14 @@ use std::ops::Range;
 use super::outbox::{DONE_RUNS_MAX, MESSAGES_MAX, RESENDS_MAX};
 use super::*;
 use crate::delta::base::BaseId;
+use crate::delta::rolling;
 use crate::entry::{Entry, EntryMetadata};
 use crate::entry_extras::{EntryExtras, ExtendedAttribute};
 use crate::file_range::RangeLen;
 use crate::ids::StreamId;
 use crate::limits::{
-    ENTRY_WINDOW, LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX,
-    UNMERGED_RUNS_MAX, UNSETTLED_BYTES_MAX,
+    ENTRY_WINDOW, LOST_BASES_MAX, MARKED_FRAMES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX,
+    OPEN_DIRECTORIES_MAX, SUMS_BYTES_MAX, UNMERGED_RUNS_MAX, UNSETTLED_BYTES_MAX,
 };
 use crate::path::Name;
 use crate::session::step::LostFile;
@@ -844,6 +845,21 @@ fn a_delta_needs_a_reported_base_frame() {
     let mut target = with_bases(1, 1);
     target.begin_sums(EntryId(0), 5);
     assert!(target.admit_delta(EntryId(0), 2 * F, 256 << 10).is_ok(), "sums are of all blocks");
+}
+
+#[test]
+fn hashes_of_base_files_wait_for_room_at_the_source() {
+    let mut target = with_bases(2, 1);
+    let most = SUMS_BYTES_MAX / rolling::bytes(1);
+    assert!(target.may_sum(most) && !target.may_sum(most + 1));
+    target.begin_sums(EntryId(0), most - 3);
+    target.begin_sums(EntryId(1), 2);
+    assert!(target.may_sum(1) && !target.may_sum(2));
+    // A second attempt at a file replaces its first one.
+    target.begin_sums(EntryId(1), 1);
+    assert!(target.may_sum(2) && !target.may_sum(3));
+    let frames = MARKED_FRAMES_MAX as u64 - 2;
+    assert!(target.may_mark(frames) && !target.may_mark(frames + 1));
 }
 
 #[test]
