@@ -133,10 +133,10 @@ options! {
     IGNORE_EXISTING: Switch = row("ignore-existing", None, Nothing, Syncing, "skip files that exist on the target").of_one_copy().switch();
     DELETE: Single<DeleteTime> = row("delete", None, DELETE_TIMES, Syncing, "delete extraneous files from the target: after (default), during or before the copy").of_one_copy().essential().one(|a| a.choice(&[("before", DeleteTime::Before), ("during", DeleteTime::During), ("after", DeleteTime::After)]));
     DELETE_EXCLUDED: Switch = row("delete-excluded", None, Nothing, Syncing, "with --delete, delete excluded files as well").of_one_copy().switch();
-    MAX_DELETE: Single<u32> = row("max-delete", None, One("N"), Syncing, "with --delete, delete at most N entries").one(|a| a.number(0..=u32::MAX));
+    MAX_DELETE: Single<u32> = row("max-delete", None, One("N"), Syncing, "with --delete, delete nothing if it is more than N").one(|a| a.number(0..=u32::MAX));
     ALLOW_EMPTY_SOURCE: Switch = row("allow-empty-source", None, Nothing, Syncing, "with --delete, empty the target if the source is empty").of_one_copy().switch();
     IGNORE_ERRORS: Switch = row("ignore-errors", None, Nothing, Syncing, "with --delete, delete even after errors").of_one_copy().switch();
-    DETECT_RENAMES: Switch = row("detect-renames", None, Nothing, Syncing, "rename files on the target instead of sending them again").of_one_copy().switch();
+    DETECT_RENAMES: Switch = row("detect-renames", None, Nothing, Syncing, "use renamed files on the target as base files").of_one_copy().switch();
     BACKUP_DIR: Single<OsString> = row("backup-dir", None, One("DIR"), Syncing, "move replaced and deleted files to DIR (relative to the target)").of_one_copy().one(raw);
     LINK_DEST: Repeated<OsString> = row("link-dest", None, Each("DIR"), Syncing, "hard-link unchanged files to those in DIR (relative to the target; up to 20 times)").of_one_copy().each(raw);
     REMOVE_SOURCE_FILES: Switch = row("remove-source-files", None, Nothing, Syncing, "delete source files and links after verification at the target").of_one_copy().switch();

@@ -194,12 +194,11 @@ fn full_help() {
               --delete [WHEN]       delete extraneous files from the target: after
                                     (default), during or before the copy
               --delete-excluded     with --delete, delete excluded files as well
-              --max-delete N        with --delete, delete at most N entries
+              --max-delete N        with --delete, delete nothing if it is more than N
               --allow-empty-source  with --delete, empty the target if the source is
                                     empty
               --ignore-errors       with --delete, delete even after errors
-              --detect-renames      rename files on the target instead of sending them
-                                    again
+              --detect-renames      use renamed files on the target as base files
               --backup-dir DIR      move replaced and deleted files to DIR (relative to
                                     the target)
               --link-dest DIR       hard-link unchanged files to those in DIR (relative
@@ -532,12 +531,11 @@ fn sync_help() {
               --delete [WHEN]       delete extraneous files from the target: after
                                     (default), during or before the copy
               --delete-excluded     with --delete, delete excluded files as well
-              --max-delete N        with --delete, delete at most N entries
+              --max-delete N        with --delete, delete nothing if it is more than N
               --allow-empty-source  with --delete, empty the target if the source is
                                     empty
               --ignore-errors       with --delete, delete even after errors
-              --detect-renames      rename files on the target instead of sending them
-                                    again
+              --detect-renames      use renamed files on the target as base files
               --backup-dir DIR      move replaced and deleted files to DIR (relative to
                                     the target)
               --link-dest DIR       hard-link unchanged files to those in DIR (relative

@@ -176,7 +176,14 @@ fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
     let (host, path) = rest.split_once('/').unwrap_or((&rest, ""));
     let instead = match &operand[..at] {
         b"file" => format!("write /{path}"),
-        b"ssh" | b"scp" | b"sftp" | b"rsync" => format!("write {host}:/{path}, or ./{shown} for a local file"),
+        // As in scp, the path begins in the login directory.
+        b"ssh" | b"scp" | b"sftp" => match host.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("write --ssh-port {port} {host}:{path}, or ./{shown} for a local file")
+            }
+            _ => format!("write {host}:{path}, or ./{shown} for a local file"),
+        },
+        b"rsync" => format!("write {host}:/{path}, or ./{shown} for a local file"),
         _ => "haul copies between file systems; for object stores use rclone".to_owned(),
     };
     Err(UsageError::new(format!("{shown}: a URL is not a path")).remedy(instead))
@@ -276,7 +283,7 @@ mod tests {
     fn meaningless_arguments_are_refused_with_the_remedy() {
         insta::assert_snapshot!(
             ["", "-oProxyCommand=x:a", "-x@h:a", "@h:a", "me@:a", "a b:c", "h:~joe/x", "::1:/x", "me@fe80::1:x",
-             "ssh://h/x", "[::1;x]:a", "[]:x"]
+             "ssh://h/x", "scp://h:22//x", "[::1;x]:a", "[]:x"]
                 .map(|operand| parse(operand).unwrap_err())
                 .join("\n---\n"),
             @r#"
@@ -308,7 +315,10 @@ mod tests {
             hint: write me@[fe80::1]:x, or ./me@fe80::1:x for a local file
             ---
             ssh://h/x: a URL is not a path
-            hint: write h:/x, or ./ssh://h/x for a local file
+            hint: write h:x, or ./ssh://h/x for a local file
+            ---
+            scp://h:22//x: a URL is not a path
+            hint: write --ssh-port 22 h:/x, or ./scp://h:22//x for a local file
             ---
             [::1;x]:a: invalid host before the colon: must not contain ';'
             hint: for a local file, write ./[::1;x]:a

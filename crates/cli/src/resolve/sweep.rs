@@ -82,7 +82,7 @@ fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location
     let Some(size) = setting.word(&flags::sweep::SIZE) else { return Ok(typed.to_vec()) };
     if !typed.iter().all(|source| names_null(source.path.as_os_str())) {
         return Err(
-            UsageError::new("--size: the source is not null:").remedy("haul sweep --sizes 1m,1g null: db1:null:")
+            UsageError::new("--size: the source is not null:").remedy("haul sweep --size 1m,1g null: db1:null:")
         );
     }
     if setting.word(&flags::sweep::DURATION).is_some() {
@@ -90,7 +90,7 @@ fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location
     }
     if parse_size(size).is_err() {
         return Err(UsageError::new(format!("--size {}: not a size", escape(size.as_bytes())))
-            .remedy("for example --sizes 1m,1g"));
+            .remedy("for example --size 1m,1g"));
     }
     Ok(typed.iter().map(|source| Location { path: format!("null:{size}").into(), ..source.clone() }).collect())
 }

@@ -210,7 +210,7 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
 
         $ haul sync --delete --max-delete -1 a b
         --max-delete needs an argument, but -1 is an option
-        hint: --max-delete N: with --delete, delete at most N entries
+        hint: --max-delete N: with --delete, delete nothing if it is more than N
 
         $ haul sync --delete --max-delete many a b
         --max-delete many: must be a whole number from 0 to 4294967295
