@@ -1,6 +1,12 @@
 //! A description of this machine, for the head of a report.
 
 use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The facts that decide how far figures can be compared.
 #[derive(Debug, Clone)]
@@ -23,7 +29,7 @@ impl Machine {
         let uname = rustix::system::uname();
         Self {
             cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: thread::available_parallelism().map_or(1, usize::from),
             memory_gib: memory_gib(),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             congestion: congestion.map_or_else(default_congestion, str::to_owned),
@@ -82,6 +88,25 @@ fn default_congestion() -> String {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     let name = text.trim();
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+}
+
+/// System calls of the whole machine during `work`; `None` without perf(1).
+pub fn counting_calls<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Option<u64>)> {
+    let file = tempfile::NamedTempFile::new()?;
+    let counter = Command::new("perf")
+        .args(["stat", "--all-cpus", "--field-separator", ",", "--event", "raw_syscalls:sys_enter", "--output"])
+        .arg(file.path())
+        .stderr(Stdio::null())
+        .spawn();
+    // Until its counters run.
+    thread::sleep(Duration::from_millis(300));
+    let done = work();
+    let Ok(mut counter) = counter else { return Ok((done?, None)) };
+    kill_process(Pid::from_child(&counter), Signal::INT)?;
+    counter.wait()?;
+    let text = fs::read_to_string(file.path())?;
+    let line = text.lines().find(|line| line.contains("raw_syscalls"));
+    Ok((done?, line.and_then(|line| line.split(',').next()?.parse().ok())))
 }
 
 #[cfg(test)]

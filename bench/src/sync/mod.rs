@@ -18,7 +18,7 @@ use self::cases::SyncCase;
 use self::hosts::SyncHosts;
 use self::table::{MeasuredSync, SyncRow};
 use crate::machine;
-use crate::machine::{busy_s, context_switches};
+use crate::machine::{busy_s, context_switches, counting_calls};
 use crate::settings::BenchSettings;
 
 /// The tool to run.
@@ -84,6 +84,11 @@ fn measure(settings: &BenchSettings, hosts: &SyncHosts, case: SyncCase) -> Resul
                 site.reset(case, row.tool)?;
             }
         }
+    }
+    for row in rows.iter_mut().filter(|row| row.failure.is_none()) {
+        let command = case.command(hosts, row.tool, site.source(), &site.target(row.tool))?;
+        row.calls = counting_calls(|| start_measured(command)?.finish(settings.timeout))?.1;
+        site.reset(case, row.tool)?;
     }
     if case.aim().peak_bytes.or(case.aim().sent_max).is_some() {
         ask_haul(settings, hosts, &site, case, &mut rows[0])?;

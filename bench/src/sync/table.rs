@@ -30,6 +30,8 @@ pub struct SyncRow {
     pub peak_bytes: u64,
     /// Bytes of the records that haul sent; 0 if not measured.
     pub sent_bytes: u64,
+    /// System calls of the whole machine, in a run that is not timed; `None` if not counted.
+    pub calls: Option<u64>,
     /// Why there are no more.
     pub failure: Option<String>,
 }
@@ -37,7 +39,7 @@ pub struct SyncRow {
 impl SyncRow {
     /// No run yet.
     pub fn new(tool: SyncTool) -> Self {
-        Self { tool, runs: Vec::new(), peak_bytes: 0, sent_bytes: 0, failure: None }
+        Self { tool, runs: Vec::new(), peak_bytes: 0, sent_bytes: 0, calls: None, failure: None }
     }
 
     fn seconds(&self) -> Option<f64> {
@@ -62,7 +64,7 @@ impl SyncRow {
 /// The table of a case, with its targets.
 pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
     let mut lines = vec![
-        ["", "median", "range", "CPU", "context switches", "bytes on the cable", "most memory"]
+        ["", "median", "range", "CPU", "context switches", "system calls", "bytes on the cable", "most memory"]
             .map(str::to_owned)
             .to_vec(),
     ];
@@ -76,10 +78,11 @@ pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
                 format!("{low:.2} to {high:.2}"),
                 format!("{:.2} s", row.median(|run| run.cpu_s).unwrap_or_default()),
                 format!("{:.0}", row.switches().unwrap_or_default()),
+                row.calls.map_or_else(|| "-".to_owned(), |calls| calls.to_string()),
                 format!("{:.2} MB", bytes / 1e6),
                 format!("{:.0} MB", megabytes(row.peak_bytes)),
             ],
-            _ => [failure, "", "", "", "", ""].map(str::to_owned),
+            _ => [failure, "", "", "", "", "", ""].map(str::to_owned),
         };
         lines.push([&[row.tool.name().to_owned()][..], &cells].concat());
     }
