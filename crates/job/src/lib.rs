@@ -1,7 +1,7 @@
 //! One job on many hosts: the plan, the shards and their states, all in one shared directory.
 //!
 //! A job is planned into shards. Each shard is a list of paths and one idempotent copy; any host with the directory can
-//! run it. Nothing here copies, prints or reads arguments: the command line does, and any scheduler may replace its
+//! run it. Nothing here copies or reads arguments: the command line does, and any scheduler may replace its
 //! loop. `docs/internals/jobs.md` has the reasons.
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ pub mod overview;
 pub mod planner;
 
 pub mod report;
+pub mod report_page;
 
 pub mod comparison;
 

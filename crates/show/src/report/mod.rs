@@ -7,7 +7,6 @@ pub mod compare;
 pub mod document;
 mod escape;
 pub mod html;
-pub mod job;
 mod markdown;
 pub mod series;
 pub mod statistics;

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use haul_base::copy::event::Bottleneck;
-use haul_job::overview::{JobOverview, ShardState};
-use haul_job::report::MergedReport;
-use haul_job::shard_result::ShardResult;
+use haul_show::report::chart::{Chart, ChartLine, ChartPoint, Marks};
+use haul_show::report::document::{Document, DocumentBlock};
+use haul_show::report::table::Table;
+use haul_show::text::harmless;
+use haul_show::units::Quantity;
+use haul_show::{units, verdict};
 
-use super::chart::{Chart, ChartLine, ChartPoint, Marks};
-use super::document::{Document, DocumentBlock};
-use super::table::Table;
-use crate::text::harmless;
-use crate::units::Quantity;
-use crate::{units, verdict};
+use crate::overview::{JobOverview, ShardState};
+use crate::report::MergedReport;
+use crate::shard_result::ShardResult;
 
 /// Points of a line over time.
 const SLICES: usize = 240;
@@ -195,13 +195,13 @@ fn slowest(merged: &MergedReport, results: &[&ShardResult]) -> Vec<DocumentBlock
 
 #[cfg(test)]
 mod tests {
-    use haul_job::plan_index::PlannedShard;
-    use haul_job::shard_progress::ShardProgress;
-    use haul_job::shard_result::{ShardCounts, ShardEnd};
+    use haul_show::report::ReportFormat;
     use serde_json::json;
 
-    use super::super::ReportFormat;
     use super::*;
+    use crate::plan_index::PlannedShard;
+    use crate::shard_progress::ShardProgress;
+    use crate::shard_result::{ShardCounts, ShardEnd};
 
     const HOSTILE: &str = "n<script>alert(1)</script>\u{202e}\u{1b}[2J";
 
