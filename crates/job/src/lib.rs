@@ -36,4 +36,9 @@ pub mod report_page;
 
 pub mod comparison;
 
+pub mod opened;
+
+pub mod exclusive;
+pub mod part_recorder;
+
 pub mod slurm;

@@ -1,10 +1,13 @@
-//! A job on Slurm, without calls of Slurm: settings, scripts, waves of array jobs, and squeue's output.
+//! A job on Slurm: settings, scripts, waves of array jobs, the calls of Slurm's commands, and their answers.
 
+pub mod client;
 pub mod held;
 pub mod pace;
 pub mod queue;
 pub mod script;
 pub mod settings;
 pub mod submissions;
+pub mod submit;
 pub mod tracker;
+pub mod view;
 pub mod waves;

@@ -2,20 +2,21 @@
 
 use std::ffi::OsString;
 
+use crate::user_dirs::state_dir;
 use haul_job::error::shown;
 use haul_job::this_host::{host_name, unix_seconds};
 use haul_show as show;
 use haul_show::exit::Exit;
 use serde_json::json;
 
-use super::exclusive::release;
-use super::opened::OpenedJob;
-use super::slurm::view::cancel_tasks;
+use haul_job::exclusive::release;
+use haul_job::opened::OpenedJob;
+use haul_job::slurm::view::cancel_tasks;
 
 /// Marks the job as cancelled.
 pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open(&operands[0])?;
-    let comparison = OpenedJob::open(job.directory.comparison().path().as_os_str()).ok();
+    let job = OpenedJob::open(&operands[0], state_dir())?;
+    let comparison = OpenedJob::open(job.directory.comparison().path().as_os_str(), state_dir()).ok();
     let mark = json!({ "host": host_name(), "time": unix_seconds() });
     for job in comparison.iter().chain([&job]) {
         job.directory.cancelled().replace(format!("{mark}\n").as_bytes())?;

@@ -3,13 +3,13 @@
 use haul_job::comparison::create;
 use haul_show::exit::Exit;
 
-use super::exclusive::continued;
-use super::opened::OpenedJob;
+use haul_job::exclusive::continued;
+use haul_job::opened::OpenedJob;
 
 /// Begins the comparison of a finished job, or continues an interrupted one.
 pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
     let (directory, description) = create(&job.directory, &job.description)?;
-    continued(OpenedJob { directory, description, confirmation: job.confirmation.clone() })
+    Ok(continued(OpenedJob { directory, description, ..job.clone() })?)
 }
 
 /// Whether a job with this exit status is to be compared.

@@ -15,7 +15,6 @@ use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::targets::expand;
 use haul_proto::path::escape;
 
-use super::opened::{absolute, version};
 use crate::args::flag::{Flag, Single};
 use crate::args::job::{copy_options, copy_values};
 use crate::args::operand::{host_prefix, parse_operand};
@@ -23,6 +22,7 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::config;
 use crate::resolve::{Plan, hosts, login, metadata, plan, sync};
+use haul_job::opened::{absolute, version};
 
 /// The job of this command line.
 pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {

@@ -21,15 +21,16 @@ use haul_job::shard_progress::LiveProgress;
 use haul_show::exit::Exit;
 use haul_show::{self as show, json};
 
-use super::exclusive::release;
 use super::merged::print_report;
-use super::opened::OpenedJob;
 use super::part::{PartDisplay, PartPlan, PartSources, copy, on_some_ends};
 use super::shard::list_plan;
 use super::whole::{full_copy_plan, verify_plan};
 use crate::args::flags;
 use crate::args::values::Values;
 use crate::signals::Watch;
+use crate::user_dirs::state_dir;
+use haul_job::exclusive::release;
+use haul_job::opened::OpenedJob;
 
 /// Most missing shards listed by number.
 const LISTED: usize = 20;
@@ -38,7 +39,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Finishes the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open_for("finish JOB", &operands[0], values)?;
+    let job = OpenedJob::open_for("finish JOB", &operands[0], values.get(&flags::job::CONFIRM)?, state_dir())?;
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None)?;
     let verifies = values.is_set(&flags::step::VERIFY);

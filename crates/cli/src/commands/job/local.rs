@@ -16,9 +16,7 @@ use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
 use super::comparison::{begin, is_to_be_compared, worse};
-use super::exclusive::continued;
 use super::finish::JobFinish;
-use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use super::plan::{BegunPlan, create};
 use super::shard::{ShardRun, ShardRunEnd};
@@ -27,6 +25,9 @@ use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::signals::Watch;
+use crate::user_dirs::state_dir;
+use haul_job::exclusive::continued;
+use haul_job::opened::OpenedJob;
 
 /// Interval at which an idle worker checks for shards: another process may plan.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -93,15 +94,15 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
             &own
         }
     };
-    continued(create(values, operands, dir)?)
+    Ok(continued(create(values, operands, dir)?)?)
 }
 
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
     let step = if values.is_set(&flags::job::SLURM) { "run --slurm JOB" } else { "run JOB" };
-    let job = OpenedJob::open_for(step, path, values)?;
+    let job = OpenedJob::open_for(step, path, values.get(&flags::job::CONFIRM)?, state_dir())?;
     refuse_other_options(values)?;
-    continued(job)
+    Ok(continued(job)?)
 }
 
 /// Refuses options of a plan and of a copy for a job that exists.

@@ -12,12 +12,13 @@ use haul_show::exit::Exit;
 use haul_show::json::harmless_json;
 use serde_json::Value;
 
-use super::opened::{OpenedJob, absolute};
 use crate::args::flag::{Flag, Single};
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
+use crate::user_dirs::state_dir;
+use haul_job::opened::{OpenedJob, absolute};
 
 /// Pods at a time.
 const PODS: u32 = 8;
@@ -28,7 +29,7 @@ const RETRIES: u32 = 5;
 
 /// Prints the manifest of the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open_for("manifest JOB", &operands[0], values)?;
+    let job = OpenedJob::open_for("manifest JOB", &operands[0], values.get(&flags::job::CONFIRM)?, state_dir())?;
     let confirming = job.confirming_words()?;
     let needed = |flag: &Flag<Single<String>>, example: &str| {
         let missing = || UsageError::new(format!("haul job manifest needs {}", flag.typed())).remedy(example);

@@ -8,9 +8,9 @@ use haul_show::text::harmless;
 use haul_show::units;
 use serde::Serialize;
 
-use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use crate::commands::output::print;
+use haul_job::opened::OpenedJob;
 
 /// The last line of `haul job run --json` and `haul job finish --json`.
 #[derive(Debug, Serialize)]

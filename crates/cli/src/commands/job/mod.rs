@@ -3,15 +3,12 @@
 mod cancel;
 mod comparison;
 mod describe;
-mod exclusive;
 mod finish;
 mod local;
 mod manifest;
 pub mod merged;
-mod opened;
 mod part;
 mod plan;
-mod recorder;
 mod remote_plan;
 mod shard;
 mod slurm;

@@ -24,14 +24,14 @@ use haul_job::targets::{leave_out, turns};
 use haul_show::display::{Display, Mode};
 use haul_show::{self as show, terminal};
 
-use super::opened::OpenedJob;
-use super::recorder::PartRecorder;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::resolve::{HostNames, default_progress_every, login, reports_files};
 use crate::{config, secret};
+use haul_job::opened::OpenedJob;
+use haul_job::part_recorder::PartRecorder;
 
 /// The display of a part's copy: `--quiet`, `--json` or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,6 @@ use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
 use super::describe::describe;
-use super::exclusive::claim;
-use super::opened::{OpenedJob, absolute};
 use super::part::PartDisplay;
 use super::remote_plan::plan_remote;
 use super::whole::full_copy_plan;
@@ -30,6 +28,9 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::signals::Watch;
+use crate::user_dirs::state_dir;
+use haul_job::exclusive::claim;
+use haul_job::opened::{OpenedJob, absolute};
 
 /// Plans a job, or restarts an interrupted plan.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
@@ -74,16 +75,16 @@ fn lengthened(files: u64) -> String {
 pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Result<OpenedJob> {
     let path = absolute(Path::new(dir));
     let description = describe(values, operands)?;
-    let earlier = OpenedJob::open(path.as_os_str()).ok();
+    let earlier = OpenedJob::open(path.as_os_str(), state_dir()).ok();
     if let Some(earlier) = earlier.filter(|earlier| earlier.description.is_same_command(&description)) {
-        return Ok(OpenedJob::typed(earlier.directory, earlier.description));
+        return Ok(OpenedJob::typed(earlier.directory, earlier.description, earlier.state));
     }
     if !description.is_pulled() {
         check_source(&description.source)?;
     }
     refuse_overlap(&path, &description)?;
-    let job = OpenedJob::typed(JobDirectory::vacant(&path)?, description);
-    claim(&job.directory, &job.description)?;
+    let job = OpenedJob::typed(JobDirectory::vacant(&path)?, description, state_dir());
+    claim(&job)?;
     job.directory.make_folders()?;
     job.description.write(&job.directory)?;
     Ok(job)

@@ -16,10 +16,10 @@ use haul_job::planner::ShardPlanner;
 use haul_proto::limits::RANGES_MAX;
 use haul_proto::path::escape;
 
-use super::opened::OpenedJob;
 use super::part::{PartDisplay, PartPlan, on_some_ends};
 use super::whole::full_copy_plan;
 use crate::commands::own_program::own_program;
+use haul_job::opened::OpenedJob;
 
 /// Plans `job`. Calls `on_shard` for each shard.
 pub fn plan_remote(

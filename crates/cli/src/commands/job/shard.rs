@@ -22,18 +22,19 @@ use haul_show::exit::Exit;
 use haul_show::text::harmless;
 use haul_show::{self as show, json};
 
-use super::opened::OpenedJob;
 use super::part::{PartDisplay, PartPlan, PartSources, copy, on_some_ends};
-use crate::args::UsageError;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::signals::Watch;
+use crate::user_dirs::state_dir;
+use haul_job::opened::OpenedJob;
 
 /// Schedulers' environment variables for the number of a task.
 const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];
 
 /// Copies the shard of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open_for("shard JOB N", &operands[0], values)?;
+    let job = OpenedJob::open_for("shard JOB N", &operands[0], values.get(&flags::job::CONFIRM)?, state_dir())?;
     let number = number(operands.get(1).map(OsString::as_os_str))?;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();

@@ -23,11 +23,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::merged::as_text;
-use super::opened::OpenedJob;
-use super::slurm::view::ShardTasks;
 use crate::args::flags;
 use crate::args::values::Values;
 use crate::commands::output::print;
+use haul_job::opened::OpenedJob;
+use haul_job::slurm::view::ShardTasks;
 
 /// Most shards of a state listed by number.
 const NAMED: usize = 20;

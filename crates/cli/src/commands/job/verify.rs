@@ -7,18 +7,20 @@ use haul_show as show;
 use haul_show::exit::Exit;
 
 use super::comparison::begin;
-use super::opened::OpenedJob;
 use super::plan::{carry_out, planned};
 use super::{local, slurm};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
+use crate::user_dirs::state_dir;
+use haul_job::opened::OpenedJob;
 
 /// Compares the job of `operands` on this host, on Slurm, or by another scheduler.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     local::refuse_other_options(values)?;
     let is_on_slurm = values.is_set(&flags::job::SLURM);
     let typed = if is_on_slurm { slurm::settings(values)? } else { slurm::refuse_options(values).map(|()| None)? };
-    let comparison = begin(&OpenedJob::open_for("verify JOB", &operands[0], values)?)?;
+    let comparison =
+        begin(&OpenedJob::open_for("verify JOB", &operands[0], values.get(&flags::job::CONFIRM)?, state_dir())?)?;
     match (values.is_set(&flags::job::ONLY_PLAN), is_on_slurm) {
         (true, _) => {
             let totals = carry_out(&comparison, &Cancel::new())?;

@@ -3,8 +3,8 @@
 use haul_job::description::PartEnds;
 use haul_job::options::JobPart;
 
-use super::opened::OpenedJob;
 use super::part::{PartDisplay, PartPlan, PartSources};
+use haul_job::opened::OpenedJob;
 
 /// The copy of the whole source, or of its directories.
 pub fn full_copy_plan(

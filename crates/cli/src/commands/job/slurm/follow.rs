@@ -15,11 +15,11 @@ use haul_job::slurm::waves::WaveLimits;
 use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
-use super::client::{SlurmCallError, SlurmClient};
-use super::submit::{SlurmState, SubmittedFinish};
-use super::view::ask;
-use crate::commands::job::opened::OpenedJob;
 use crate::commands::job::plan::BegunPlan;
+use haul_job::opened::OpenedJob;
+use haul_job::slurm::client::{SlurmCallError, SlurmClient};
+use haul_job::slurm::submit::{SlurmState, SubmittedFinish};
+use haul_job::slurm::view::ask;
 
 /// The end of following a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

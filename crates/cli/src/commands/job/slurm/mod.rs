@@ -1,29 +1,26 @@
 //! `haul job run --slurm`: submits shards to Slurm during the plan, follows them, and has Slurm finish the job.
 
-mod client;
 mod follow;
-mod submit;
-pub mod view;
 
 use std::ffi::OsString;
 
-use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
+use haul_job::opened::OpenedJob;
 use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
 use haul_job::shard_lock::{LockedWork, ShardLock};
+use haul_job::slurm::client::SlurmClient;
 use haul_job::slurm::settings::SlurmSettings;
+use haul_job::slurm::view::cancel_tasks;
 use haul_show as show;
 use haul_show::exit::Exit;
-use view::cancel_tasks;
 
 use super::comparison::{begin, is_to_be_compared, worse};
 use super::local::job_of;
 use super::merged::print_report;
-use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
+use crate::error::JobError;
+use crate::job_file::JobFile;
+use crate::shard_progress::{LiveProgress, ShardProgress};
 use haul_base::copy::error::Outcome;
 use haul_base::copy::event::{Event, Observer};
 use haul_base::held_directory::UnnamedFile;
-use haul_job::error::JobError;
-use haul_job::job_file::JobFile;
-use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use haul_show::Show;
 use haul_show::json::{FailureLine, encode};
 

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use crate::directory::JobDirectory;
+use crate::error::JobError;
+use crate::job_file::JobFile;
+use crate::slurm::pace::POLL_EVERY;
+use crate::slurm::queue::{SlurmTask, summary};
+use crate::slurm::submissions::SlurmSubmission;
 use haul_base::sys::cancel::Cancel;
-use haul_job::directory::JobDirectory;
-use haul_job::error::JobError;
-use haul_job::job_file::JobFile;
-use haul_job::slurm::pace::POLL_EVERY;
-use haul_job::slurm::queue::{SlurmTask, summary};
-use haul_job::slurm::submissions::SlurmSubmission;
 use haul_show as show;
 
 use super::client::{SlurmCallError, SlurmClient};
-use crate::commands::job::opened::OpenedJob;
+use crate::opened::OpenedJob;
 
 /// The tasks of shards on Slurm.
 pub struct ShardTasks {

@@ -7,23 +7,21 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::byte_words::{from_json, to_json};
+use crate::description::JobDescription;
+use crate::error::{JobError, shown};
 use haul_base::held_directory::HeldDirectory;
-use haul_job::byte_words::{from_json, to_json};
-use haul_job::description::JobDescription;
-use haul_job::directory::JobDirectory;
-use haul_job::error::{JobError, shown};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 
-use super::opened::OpenedJob;
-use crate::user_dirs::state_dir;
+use crate::opened::OpenedJob;
 
 /// Largest mark, in bytes.
 const MARK_MAX: u64 = 64 << 10;
 
 /// The directory of marks, if this user has one that nobody else can change. Without it, two jobs are not detected.
-fn marks_directory() -> Option<(HeldDirectory, PathBuf)> {
-    let path = state_dir()?.join("jobs");
+fn marks_directory(state: Option<&Path>) -> Option<(HeldDirectory, PathBuf)> {
+    let path = state?.join("jobs");
     Some((HeldDirectory::looked_up(&path).ok()?, path))
 }
 
@@ -39,11 +37,12 @@ fn marks<'d>(directory: &Path, description: &'d JobDescription) -> Vec<(PathBuf,
 }
 
 /// Refuses a job whose target another job uses, and marks the target. A comparison writes nothing, and needs no mark.
-pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(), JobError> {
+pub fn claim(job: &OpenedJob) -> Result<(), JobError> {
+    let OpenedJob { directory, description, state, .. } = job;
     if description.verifies {
         return Ok(());
     }
-    let Some((held, path)) = marks_directory() else { return Ok(()) };
+    let Some((held, path)) = marks_directory(state.as_deref()) else { return Ok(()) };
     for (mark, target) in marks(&path, description) {
         if let Some(other) = living(&contents(&held, &mark))
             && other.description.id != description.id
@@ -61,8 +60,8 @@ pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(
 }
 
 /// Claims a job, and removes the mark of its cancellation.
-pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
-    claim(&job.directory, &job.description)?;
+pub fn continued(job: OpenedJob) -> Result<OpenedJob, JobError> {
+    claim(&job)?;
     job.directory.cancelled().remove()?;
     Ok(job)
 }
@@ -82,7 +81,7 @@ fn contents(held: &HeldDirectory, mark: &Path) -> Value {
 
 /// Removes the marks of an ended job.
 pub fn release(job: &OpenedJob) {
-    let Some((held, path)) = marks_directory() else { return };
+    let Some((held, path)) = marks_directory(job.state.as_deref()) else { return };
     for (mark, _) in marks(&path, &job.description) {
         if contents(&held, &mark)["id"].as_str() == Some(&job.description.id) {
             let _ = held.remove(&mark);

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use crate::error::JobError;
+use crate::plan_index::PlanIndex;
+use crate::shard_result::{RecordedShard, ShardEnd};
+use crate::slurm::held::{HeldRemedy, HeldTasks};
+use crate::slurm::queue::SlurmTask;
+use crate::slurm::script::SlurmScripts;
+use crate::slurm::settings::SlurmSettings;
+use crate::slurm::submissions::SlurmSubmission;
+use crate::slurm::tracker::{LOST_AFTER, ShardTracker};
+use crate::slurm::waves::{SlurmWave, WaveLimits};
 use haul_base::copy::own_executable::own_executable;
-use haul_job::error::JobError;
-use haul_job::plan_index::PlanIndex;
-use haul_job::shard_result::{RecordedShard, ShardEnd};
-use haul_job::slurm::held::{HeldRemedy, HeldTasks};
-use haul_job::slurm::queue::SlurmTask;
-use haul_job::slurm::script::SlurmScripts;
-use haul_job::slurm::settings::SlurmSettings;
-use haul_job::slurm::submissions::SlurmSubmission;
-use haul_job::slurm::tracker::{LOST_AFTER, ShardTracker};
-use haul_job::slurm::waves::{SlurmWave, WaveLimits};
 use haul_show::exit::Exit;
 
 use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
-use crate::commands::job::opened::OpenedJob;
+use crate::opened::OpenedJob;
 
 /// Most resubmissions of the last step.
 const FINISH_RETRIES_MAX: u32 = 2;
@@ -62,7 +62,7 @@ impl<'a> SlurmState<'a> {
         settings: &'a SlurmSettings,
         client: &'a SlurmClient<'a>,
         limits: WaveLimits,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, JobError> {
         // Nodes without this file need haul on their PATH.
         let executable = own_executable().unwrap_or_else(|_| "haul".into());
         let (tracker, clock) = (ShardTracker::new(limits), Instant::now());

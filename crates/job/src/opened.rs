@@ -3,15 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use haul_job::confirmation::{Confirmation, digest};
-use haul_job::description::JobDescription;
-use haul_job::directory::JobDirectory;
-use haul_job::error::JobError;
-use haul_job::options::JobOptions;
-
-use crate::args::flags;
-use crate::args::values::Values;
-use crate::user_dirs::state_dir;
+use crate::confirmation::{Confirmation, digest};
+use crate::description::JobDescription;
+use crate::directory::JobDirectory;
+use crate::error::JobError;
+use crate::options::JobOptions;
 
 /// An existing job.
 #[derive(Debug, Clone)]
@@ -20,35 +16,44 @@ pub struct OpenedJob {
     pub directory: JobDirectory,
     /// Its sources, target and options.
     pub description: JobDescription,
+    /// The directory of this user's state; `None` without a known place.
+    pub state: Option<PathBuf>,
     /// What this user confirmed.
     pub confirmation: Confirmation,
 }
 
 impl OpenedJob {
     /// This user's job in this directory.
-    pub fn open(path: &OsStr) -> Result<Self, JobError> {
-        Self::of(JobDirectory::open(&absolute(Path::new(path)))?)
+    pub fn open(path: &OsStr, state: Option<PathBuf>) -> Result<Self, JobError> {
+        Self::of(JobDirectory::open(&absolute(Path::new(path)))?, state)
     }
 
     /// The job in this directory, perhaps another user's: nothing is started or written for it.
     pub fn open_to_read(path: &OsStr) -> Result<Self, JobError> {
-        Self::of(JobDirectory::open_to_read(&absolute(Path::new(path)))?)
+        Self::of(JobDirectory::open_to_read(&absolute(Path::new(path)))?, None)
     }
 
-    fn of(directory: JobDirectory) -> Result<Self, JobError> {
+    fn of(directory: JobDirectory, state: Option<PathBuf>) -> Result<Self, JobError> {
         let description = JobDescription::read(&directory, version())?;
-        Ok(Self { directory, description, confirmation: confirmation("shard JOB N", None) })
+        let confirmation = confirmation("shard JOB N", None, state.as_deref());
+        Ok(Self { directory, description, state, confirmation })
     }
 
     /// This user's job in this directory, for a step that takes `--confirm`.
-    pub fn open_for(step: &'static str, path: &OsStr, values: &Values) -> anyhow::Result<Self> {
-        let confirmation = confirmation(step, values.get(&flags::job::CONFIRM)?);
-        Ok(Self { confirmation, ..Self::open(path)? })
+    pub fn open_for(
+        step: &'static str,
+        path: &OsStr,
+        confirm: Option<String>,
+        state: Option<PathBuf>,
+    ) -> Result<Self, JobError> {
+        let confirmation = confirmation(step, confirm, state.as_deref());
+        Ok(Self { confirmation, ..Self::open(path, state)? })
     }
 
     /// A job by its command line, which confirms what it starts.
-    pub fn typed(directory: JobDirectory, description: JobDescription) -> Self {
-        let mut job = Self { directory, description, confirmation: confirmation("shard JOB N", None) };
+    pub fn typed(directory: JobDirectory, description: JobDescription, state: Option<PathBuf>) -> Self {
+        let confirmation = confirmation("shard JOB N", None, state.as_deref());
+        let mut job = Self { directory, description, state, confirmation };
         job.confirmation.confirm(&job.description.options.program_words());
         job
     }
@@ -63,7 +68,7 @@ impl OpenedJob {
     /// `--confirm DIGEST` for steps on other hosts, once [`Self::options`] are confirmed. Empty if they start nothing.
     pub fn confirming_words(&self) -> Result<Vec<String>, JobError> {
         let digest = digest(&self.options()?.program_words());
-        Ok(digest.map_or(Vec::new(), |digest| vec![flags::job::CONFIRM.typed(), digest]))
+        Ok(digest.map_or(Vec::new(), |digest| vec!["--confirm".to_owned(), digest]))
     }
 
     /// The path of the source below the base, for a copy of the whole source.
@@ -73,8 +78,8 @@ impl OpenedJob {
     }
 }
 
-fn confirmation(step: &'static str, typed: Option<String>) -> Confirmation {
-    Confirmation::new(step, typed, state_dir().map(|state| state.join("confirmed")))
+fn confirmation(step: &'static str, typed: Option<String>, state: Option<&Path>) -> Confirmation {
+    Confirmation::new(step, typed, state.map(|state| state.join("confirmed")))
 }
 
 /// This program's version, as a job records it.
