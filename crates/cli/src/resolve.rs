@@ -157,10 +157,7 @@ pub struct HostNames {
 /// The hosts of `operands`.
 pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageError> {
     let TypedEnds { sources, target, base } = ends(values, operands)?;
-    let name = |place: &Location| match &place.host {
-        Host::Local => None,
-        Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
-    };
+    let name = |place: &Location| place.host.name().map(str::to_owned);
     // For a list, only the base is known before the list is read.
     Ok(HostNames { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }

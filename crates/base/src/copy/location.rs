@@ -36,3 +36,13 @@ pub enum Host {
         pass: ClientCredentials,
     },
 }
+
+impl Host {
+    /// Its name or address, without the account; `None` for this host.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local => None,
+            Self::Remote { name, .. } | Self::Served { name, .. } => Some(name),
+        }
+    }
+}

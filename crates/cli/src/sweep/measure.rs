@@ -90,12 +90,8 @@ impl SweepBench<'_> {
 
 /// The address of the other host, by its name; `None` for a name known only to ssh, or if there is no other host.
 fn host_address(copy: &CopySpec) -> Option<IpAddr> {
-    let (Host::Remote { name, .. } | Host::Served { name, .. }) =
-        [copy.source_host(), &copy.target.host].into_iter().find(|host| **host != Host::Local)?
-    else {
-        return None;
-    };
-    (name.as_str(), 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
+    let name = [copy.source_host(), &copy.target.host].into_iter().find_map(Host::name)?;
+    (name, 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
 }
 
 /// Whether the target discards data.

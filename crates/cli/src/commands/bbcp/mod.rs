@@ -138,10 +138,7 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
 
 /// A host in bbcp's form: as typed, without the user.
 fn host_name(host: &Host) -> String {
-    match host {
-        Host::Local => "localhost".to_owned(),
-        Host::Remote { name, .. } | Host::Served { name, .. } => name.clone(),
-    }
+    host.name().unwrap_or("localhost").to_owned()
 }
 
 /// Whether all sources of a copy are one file or directory.

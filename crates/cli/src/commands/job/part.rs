@@ -91,7 +91,8 @@ impl PartPlan {
         let base = parse_operand(&ends.at_source(description.base.as_os_str()))?;
         let mut target = parse_operand(&ends.target)?;
         secret::complete(kept.secret_file.as_deref().map(Path::as_os_str), false, std::iter::once(&mut target))?;
-        let hosts = HostNames { source: host_name(&base), target: host_name(&target) };
+        let [source, target_host] = [&base, &target].map(|place| place.host.name().map(str::to_owned));
+        let hosts = HostNames { source, target: target_host };
         let display = display(&kept.display, shown);
         let mut options = CopyOptions { reports: reports(&kept.display, &display), ..options };
         options.source.base = Some(base.path);
@@ -112,13 +113,6 @@ impl PartPlan {
         }
         let access = RemoteAccess { in_turn: terminal::stderr_is_terminal(), ..access(kept, &hosts)? };
         Ok(Self { copy: CopySpec { sources: typed, list, target, options, access }, display })
-    }
-}
-
-fn host_name(location: &Location) -> Option<String> {
-    match &location.host {
-        Host::Local => None,
-        Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
     }
 }
 
