@@ -1,6 +1,7 @@
 //! Ctrl-C, hang-ups, and killed processes: no process is left, and no final name has half a file.
 
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use haul_e2e::{
@@ -45,6 +46,21 @@ fn control_c_at_a_terminal_says_one_line() {
         // The terminal signals ssh, too.
         terminal.types("\x03");
         terminal.end().ends(4).says(["interrupted"]).does_not_say("lost").does_not_say("ssh");
+    }
+}
+
+/// timeout(1) signals its child, then its process group.
+#[test]
+fn two_signals_of_one_request_stop_a_copy_with_its_message() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("big", 40_000_000);
+    for copy in ["a", "b", "c", "d", "e"] {
+        let running = sandbox.haul(["-x", "4m", "big", copy]).start();
+        thread::sleep(Duration::from_millis(400));
+        running.signal(Signal::INT);
+        thread::sleep(Duration::from_millis(3));
+        running.signal(Signal::INT);
+        ProgramRun::of(running).ends(4).says(["interrupted"]);
     }
 }
 
@@ -122,7 +138,7 @@ fn a_copy_stopped_for_long_says_so_and_resumes() {
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--silence", "3s"]);
     copy.signal_group(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(8));
+    thread::sleep(Duration::from_secs(8));
     copy.signal_group(Signal::CONT);
     copy.completes().says(["haul was stopped for "]).does_not_say("lost");
 }
@@ -263,7 +279,7 @@ fn nothing_is_written_into_a_question_of_ssh() {
     let terminal = Terminal::start(haul, 200, 24);
     terminal.shows("(yes/no/[fingerprint])?");
     // Longer than a login takes without a word.
-    std::thread::sleep(Duration::from_millis(1800));
+    thread::sleep(Duration::from_millis(1800));
     let screen = terminal.screen();
     assert!(!screen.contains("connecting to"), "{screen}");
     terminal.types("yes\r");

@@ -1,6 +1,7 @@
 //! Signals and the loss of the terminal, which stop a copy.
 //!
-//! SIGINT and SIGTERM cancel. A running copy has [`GRACE`] to end by itself; a second signal ends the process at once.
+//! SIGINT and SIGTERM cancel. A running copy has [`GRACE`] to end by itself; after [`SAME_REQUEST`], a second signal
+//! ends the process at once.
 //! SIGHUP is ignored, also by all children, which inherit that. If its terminal closes, a foreground copy is cancelled,
 //! and a background copy continues. SIGUSR1 doubles the rate limit, SIGUSR2 halves it. The time limit (`-t`) also
 //! cancels.
@@ -28,6 +29,8 @@ use signal_hook::low_level::unregister;
 
 /// Time for a cancelled copy to end, so that everything has ended a second after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(900);
+/// Time in which a second signal is the same request: timeout(1) signals its child, then its process group.
+const SAME_REQUEST: Duration = Duration::from_millis(200);
 /// The grace period after a time limit: no user waits, and the final report is wanted.
 const TIME_GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks of the terminal.
@@ -191,11 +194,12 @@ impl Watcher {
         #[cfg(feature = "tui")]
         haul_show::dashboard::screen::give_back_for_good();
         output_place::stop_waiting();
-        self.stopped.store(true, Ordering::Release);
         self.cancel.cancel();
         let time_is_up = self.time_is_up.load(Ordering::Acquire);
-        let deadline = Instant::now() + if time_is_up { TIME_GRACE } else { GRACE };
+        let begun = Instant::now();
+        let deadline = begun + if time_is_up { TIME_GRACE } else { GRACE };
         while !self.ended.load(Ordering::Acquire) {
+            self.stopped.store(begun.elapsed() >= SAME_REQUEST, Ordering::Release);
             if self.copy_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
                 haul_show::pending::remove_unfinished();
                 let text = match time_is_up {
