@@ -157,7 +157,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// A shell command in the sandbox's environment, for a shell's own features (umask, copy control, redirection); `$0` is
+/// A shell command in the sandbox's environment, for a shell's own features (umask, job control, redirection); `$0` is
 /// haul.
 pub fn shell<'a>(sandbox: &Sandbox, script: &str) -> Haul<'a> {
     let mut command = Command::new("bash");

@@ -154,12 +154,19 @@ pub struct HostNames {
     pub target: Option<String>,
 }
 
+impl HostNames {
+    /// The hosts of a source and a target.
+    pub fn of(source: Option<&Location>, target: &Location) -> Self {
+        let name = |place: &Location| place.host.name().map(str::to_owned);
+        Self { source: source.and_then(name), target: name(target) }
+    }
+}
+
 /// The hosts of `operands`.
 pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageError> {
     let TypedEnds { sources, target, base } = ends(values, operands)?;
-    let name = |place: &Location| place.host.name().map(str::to_owned);
     // For a list, only the base is known before the list is read.
-    Ok(HostNames { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
+    Ok(HostNames::of(sources.first().or(base.as_ref()), &target))
 }
 
 /// Completes the credentials of `locations` from `--secret-file`.
@@ -473,14 +480,10 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     let dialect = values.dialect();
     let log = log(values)?;
     let tui = details::tui(values, stderr_is_terminal)?;
-    let mode = match (json, quiet, lines) {
+    let mode = match dialect {
         _ if tui => Mode::Tui,
-        (true, _, _) => Mode::Json,
-        (_, true, _) => Mode::Quiet,
-        _ if dialect == Dialect::Bbcp => Mode::BbcpLines,
-        (_, _, true) => Mode::ProgressLines,
-        _ if stderr_is_terminal && log.is_none() => Mode::Bar,
-        _ => Mode::Plain,
+        Dialect::Bbcp if !json && !quiet => Mode::BbcpLines,
+        _ => progress_mode(json, quiet, lines, stderr_is_terminal && log.is_none()),
     };
     let least = match (values.is_set(&flags::DEBUG), values.is_set(&flags::VVERBOSE)) {
         (true, _) => 3,
@@ -496,6 +499,17 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         bits: values.is_set(&flags::BITS),
         log,
     })
+}
+
+/// The form of haul's progress.
+pub fn progress_mode(is_json: bool, is_quiet: bool, has_lines: bool, has_bar: bool) -> Mode {
+    match (is_json, is_quiet, has_lines, has_bar) {
+        (true, _, _, _) => Mode::Json,
+        (_, true, _, _) => Mode::Quiet,
+        (_, _, true, _) => Mode::ProgressLines,
+        (_, _, _, true) => Mode::Bar,
+        _ => Mode::Plain,
+    }
 }
 
 /// Whether the engine reports each complete file.

@@ -106,7 +106,7 @@ impl Watch {
     /// Registers the handlers. Once `stopped`, another signal ends the process.
     fn register(&mut self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
         let ignored = ignored_signals();
-        // A shell without copy control starts background copies with SIGINT ignored, which stays so.
+        // A shell without job control starts background jobs with SIGINT ignored, which stays so.
         for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| *signal == SIGTERM || !ignored.contains(signal)) {
             let status = Exit::Interrupted.number().into();
             let conditional = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(stopped))?;

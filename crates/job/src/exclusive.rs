@@ -7,13 +7,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::byte_words::{from_json, to_json};
-use crate::description::JobDescription;
-use crate::error::{JobError, shown};
 use haul_base::held_directory::HeldDirectory;
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 
+use crate::byte_words::{from_json, to_json};
+use crate::description::JobDescription;
+use crate::error::{JobError, shown};
 use crate::opened::OpenedJob;
 
 /// Largest mark, in bytes.

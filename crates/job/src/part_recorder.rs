@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use crate::error::JobError;
-use crate::job_file::JobFile;
-use crate::shard_progress::{LiveProgress, ShardProgress};
 use haul_base::copy::error::Outcome;
 use haul_base::copy::event::{Event, Observer};
 use haul_base::held_directory::UnnamedFile;
 use haul_show::Show;
 use haul_show::json::{FailureLine, encode};
+
+use crate::error::JobError;
+use crate::job_file::JobFile;
+use crate::shard_progress::{LiveProgress, ShardProgress};
 
 /// Displays a copy, records its progress, and writes a line for each failed file.
 pub struct PartRecorder {

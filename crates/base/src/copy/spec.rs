@@ -209,7 +209,7 @@ pub struct CopyOptions {
     pub stop: StopOptions,
     /// `--cpus`: the CPUs of both ends, if they exist there; empty for all.
     pub cpus: Vec<u16>,
-    /// Part of the work on a file that several copies copy; `None`: whole files.
+    /// Part of the work on a file that several copies share; `None`: whole files.
     #[serde(skip)]
     pub range: Option<CopyRange>,
 }
@@ -357,7 +357,7 @@ pub struct StopOptions {
     pub at_failure: bool,
 }
 
-/// A part of the work on a file that several copies copy, a range each.
+/// A part of the work on a file that several copies share, a range each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyRange {
     /// A range of the only file. It gets no name at the target.

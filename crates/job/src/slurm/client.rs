@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
+
 use crate::error::JobError;
 use crate::slurm::queue::{FORMAT, SlurmTask, max_array_size};
 use crate::slurm::script::job_name;
-use haul_base::sys::cancel::Cancel;
-use haul_base::sys::describe::describe;
 
 /// Time limit of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);

@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use haul_base::copy::own_executable::own_executable;
+use haul_show::exit::Exit;
+
+use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
 use crate::error::JobError;
+use crate::opened::OpenedJob;
 use crate::plan_index::PlanIndex;
 use crate::shard_result::{RecordedShard, ShardEnd};
 use crate::slurm::held::{HeldRemedy, HeldTasks};
@@ -14,11 +19,6 @@ use crate::slurm::settings::SlurmSettings;
 use crate::slurm::submissions::SlurmSubmission;
 use crate::slurm::tracker::{LOST_AFTER, ShardTracker};
 use crate::slurm::waves::{SlurmWave, WaveLimits};
-use haul_base::copy::own_executable::own_executable;
-use haul_show::exit::Exit;
-
-use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
-use crate::opened::OpenedJob;
 
 /// Most resubmissions of the last step.
 const FINISH_RETRIES_MAX: u32 = 2;

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use crate::directory::JobDirectory;
-use crate::error::JobError;
-use crate::job_file::JobFile;
-use crate::slurm::pace::POLL_EVERY;
-use crate::slurm::queue::{SlurmTask, summary};
-use crate::slurm::submissions::SlurmSubmission;
 use haul_base::sys::cancel::Cancel;
 use haul_show as show;
 
 use super::client::{SlurmCallError, SlurmClient};
+use crate::directory::JobDirectory;
+use crate::error::JobError;
+use crate::job_file::JobFile;
 use crate::opened::OpenedJob;
+use crate::slurm::pace::POLL_EVERY;
+use crate::slurm::queue::{SlurmTask, summary};
+use crate::slurm::submissions::SlurmSubmission;
 
 /// The tasks of shards on Slurm.
 pub struct ShardTasks {

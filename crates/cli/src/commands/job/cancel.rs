@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 
-use crate::user_dirs::state_dir;
 use haul_job::error::shown;
+use haul_job::exclusive::release;
+use haul_job::opened::OpenedJob;
+use haul_job::slurm::view::cancel_tasks;
 use haul_job::this_host::{host_name, unix_seconds};
 use haul_show as show;
 use haul_show::exit::Exit;
 use serde_json::json;
 
-use haul_job::exclusive::release;
-use haul_job::opened::OpenedJob;
-use haul_job::slurm::view::cancel_tasks;
+use crate::user_dirs::state_dir;
 
 /// Marks the job as cancelled.
 pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -1,10 +1,9 @@
 //! The comparison of a finished job.
 
 use haul_job::comparison::create;
-use haul_show::exit::Exit;
-
 use haul_job::exclusive::continued;
 use haul_job::opened::OpenedJob;
+use haul_show::exit::Exit;
 
 /// Begins the comparison of a finished job, or continues an interrupted one.
 pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {

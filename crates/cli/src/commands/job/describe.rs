@@ -10,6 +10,7 @@ use haul_base::copy::location::Host;
 use haul_base::copy::spec::{DeltaMode, RangeLen, RemoteAccess};
 use haul_job::description::{JobDescription, JobOrigin};
 use haul_job::error::{JobError, shown};
+use haul_job::opened::{absolute, version};
 use haul_job::options::{JobDisplay, JobOptions};
 use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::targets::expand;
@@ -22,7 +23,6 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::config;
 use crate::resolve::{Plan, hosts, login, metadata, plan, sync};
-use haul_job::opened::{absolute, version};
 
 /// The job of this command line.
 pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
@@ -39,10 +39,8 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
     }
     let words = copy_options(values)?;
     let typed = copy_values(&words)?;
-    let slash = if name.is_empty() { "/." } else { "" };
-    let path: OsString = [source.as_os_str(), OsStr::new(slash)].into_iter().collect();
     let first_host = source_hosts.first().map_or(OsStr::new(""), OsString::as_os_str);
-    let ends = [[first_host, &path].into_iter().collect(), targets[0].clone()];
+    let ends = [source_operand(first_host, &source, &name), targets[0].clone()];
     let complete = config::complete(typed.clone(), &hosts(&typed, &ends)?)?;
     let options = options(&typed, &complete, &ends, is_sync)?;
     if !options.copy.source.recursive {
@@ -66,6 +64,12 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
         sizes: shard_sizes(values)?,
         range_len,
     })
+}
+
+/// The operand of a copy of the whole source. Without a name, its contents are meant.
+pub fn source_operand(host: &OsStr, source: &Path, name: &OsStr) -> OsString {
+    let contents = if name.is_empty() { "/." } else { "" };
+    [host, source.as_os_str(), OsStr::new(contents)].into_iter().collect()
 }
 
 /// The options of the job's copies: typed ones, completed by this host's configuration for the first source and target.

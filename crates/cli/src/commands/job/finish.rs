@@ -11,7 +11,9 @@ use haul_base::sys::cancel::Cancel;
 use haul_job::comparison::record;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
+use haul_job::exclusive::release;
 use haul_job::job_file::JobFile;
+use haul_job::opened::OpenedJob;
 use haul_job::options::JobPart;
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
@@ -29,8 +31,6 @@ use crate::args::flags;
 use crate::args::values::Values;
 use crate::signals::Watch;
 use crate::user_dirs::state_dir;
-use haul_job::exclusive::release;
-use haul_job::opened::OpenedJob;
 
 /// Most missing shards listed by number.
 const LISTED: usize = 20;

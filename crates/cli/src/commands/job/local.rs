@@ -10,6 +10,8 @@ use std::time::Duration;
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::shown;
+use haul_job::exclusive::continued;
+use haul_job::opened::OpenedJob;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::shard_result::{ShardEnd, ShardResult};
 use haul_show::exit::Exit;
@@ -26,8 +28,6 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::signals::Watch;
 use crate::user_dirs::state_dir;
-use haul_job::exclusive::continued;
-use haul_job::opened::OpenedJob;
 
 /// Interval at which an idle worker checks for shards: another process may plan.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use haul_base::copy::location::Host;
 use haul_job::error::{JobError, shown};
+use haul_job::opened::{OpenedJob, absolute};
 use haul_job::plan_index::PlanIndex;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
@@ -18,7 +19,6 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::user_dirs::state_dir;
-use haul_job::opened::{OpenedJob, absolute};
 
 /// Pods at a time.
 const PODS: u32 = 8;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use haul_job::opened::OpenedJob;
 use haul_job::report::MergedReport;
 use haul_show::json::encode;
 use haul_show::text::harmless;
@@ -10,7 +11,6 @@ use serde::Serialize;
 
 use super::part::PartDisplay;
 use crate::commands::output::print;
-use haul_job::opened::OpenedJob;
 
 /// The last line of `haul job run --json` and `haul job finish --json`.
 #[derive(Debug, Serialize)]

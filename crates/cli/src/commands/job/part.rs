@@ -1,6 +1,6 @@
 //! A copy of a part of a job, by the options of the job's description. All copies of a job are made here.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,21 +17,22 @@ use haul_base::sys::describe::describe;
 use haul_job::description::PartEnds;
 use haul_job::error::shown;
 use haul_job::job_file::JobFile;
+use haul_job::opened::OpenedJob;
 use haul_job::options::{JobDisplay, JobOptions, completed_login};
+use haul_job::part_recorder::PartRecorder;
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
 use haul_job::targets::{leave_out, turns};
-use haul_show::display::{Display, Mode};
+use haul_show::display::Display;
 use haul_show::{self as show, terminal};
 
+use super::describe::source_operand;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, flags};
 use crate::commands::own_program::own_program;
-use crate::resolve::{HostNames, default_progress_every, login, reports_files};
+use crate::resolve::{HostNames, default_progress_every, login, progress_mode, reports_files};
 use crate::{config, secret};
-use haul_job::opened::OpenedJob;
-use haul_job::part_recorder::PartRecorder;
 
 /// The display of a part's copy: `--quiet`, `--json` or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,8 +92,7 @@ impl PartPlan {
         let base = parse_operand(&ends.at_source(description.base.as_os_str()))?;
         let mut target = parse_operand(&ends.target)?;
         secret::complete(kept.secret_file.as_deref().map(Path::as_os_str), false, std::iter::once(&mut target))?;
-        let [source, target_host] = [&base, &target].map(|place| place.host.name().map(str::to_owned));
-        let hosts = HostNames { source, target: target_host };
+        let hosts = HostNames::of(Some(&base), &target);
         let display = display(&kept.display, shown);
         let mut options = CopyOptions { reports: reports(&kept.display, &display), ..options };
         options.source.base = Some(base.path);
@@ -106,9 +106,8 @@ impl PartPlan {
             PartSources::BelowBase => typed.push(Location { host: base.host, path: job.full_source().into() }),
             PartSources::AsTyped => {
                 options.source.base = None;
-                let slash = if description.name.is_empty() { "/." } else { "" };
-                let path = [description.source.as_os_str(), OsStr::new(slash)].into_iter().collect::<OsString>();
-                typed.push(parse_operand(&ends.at_source(&path))?);
+                let source = source_operand(&ends.source_host, &description.source, &description.name);
+                typed.push(parse_operand(&source)?);
             }
         }
         let access = RemoteAccess { in_turn: terminal::stderr_is_terminal(), ..access(kept, &hosts)? };
@@ -138,17 +137,14 @@ fn configured_logins(hosts: &HostNames) -> Result<(Login, Option<Login>), UsageE
 /// The display of a step, by the job's options and its own.
 fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
     let has_lines = kept.progress_every.is_some();
-    let mode = match shown {
-        PartDisplay::Json => Mode::Json,
-        PartDisplay::Quiet => Mode::Quiet,
-        PartDisplay::Usual if kept.is_json => Mode::Json,
-        PartDisplay::Usual if kept.is_quiet => Mode::Quiet,
-        PartDisplay::Usual if has_lines => Mode::ProgressLines,
-        PartDisplay::Usual if terminal::stderr_is_terminal() && kept.log.is_none() => Mode::Bar,
-        PartDisplay::Usual => Mode::Plain,
+    let (is_json, is_quiet) = match shown {
+        PartDisplay::Json => (true, false),
+        PartDisplay::Quiet => (false, true),
+        PartDisplay::Usual => (kept.is_json, kept.is_quiet),
     };
+    let has_bar = terminal::stderr_is_terminal() && kept.log.is_none();
     Display {
-        mode,
+        mode: progress_mode(is_json, is_quiet, has_lines, has_bar),
         verbosity: kept.verbosity,
         progress_lines: has_lines,
         program: Dialect::Haul.program(),

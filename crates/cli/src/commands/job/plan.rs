@@ -12,6 +12,8 @@ use haul_job::comparison::plan as plan_comparison;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
+use haul_job::exclusive::claim;
+use haul_job::opened::{OpenedJob, absolute};
 use haul_job::options::JobPart;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
@@ -29,8 +31,6 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::signals::Watch;
 use crate::user_dirs::state_dir;
-use haul_job::exclusive::claim;
-use haul_job::opened::{OpenedJob, absolute};
 
 /// Plans a job, or restarts an interrupted plan.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

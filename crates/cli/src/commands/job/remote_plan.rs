@@ -10,6 +10,7 @@ use haul_base::copy::spec::{DeleteMode, Retries};
 use haul_base::sys::cancel::Cancel;
 use haul_job::description::PartEnds;
 use haul_job::error::JobError;
+use haul_job::opened::OpenedJob;
 use haul_job::options::JobPart;
 use haul_job::plan_index::PlanTotals;
 use haul_job::planner::ShardPlanner;
@@ -19,7 +20,6 @@ use haul_proto::path::escape;
 use super::part::{PartDisplay, PartPlan, on_some_ends};
 use super::whole::full_copy_plan;
 use crate::commands::own_program::own_program;
-use haul_job::opened::OpenedJob;
 
 /// Plans `job`. Calls `on_shard` for each shard.
 pub fn plan_remote(

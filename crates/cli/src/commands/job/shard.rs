@@ -11,6 +11,7 @@ use haul_base::copy::summary::Summary;
 use haul_base::sys::cancel::Cancel;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
+use haul_job::opened::OpenedJob;
 use haul_job::options::JobPart;
 use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
@@ -27,7 +28,6 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::signals::Watch;
 use crate::user_dirs::state_dir;
-use haul_job::opened::OpenedJob;
 
 /// Schedulers' environment variables for the number of a task.
 const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];
@@ -39,6 +39,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
+    // Faults of this host's configuration, and a missing confirmation, count as no attempt.
     shard_plan(&job, &shard, &job.description.ends()[0], PartDisplay::of(values))?;
     let time_limit = job.description.options.time_limit;
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit)?;

@@ -8,11 +8,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use haul_job::description::JobOrigin;
 use haul_job::error::{JobError, shown};
+use haul_job::opened::OpenedJob;
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlannedShard;
 use haul_job::report::MergedReport;
 use haul_job::report_page::{ReportedJob, document};
 use haul_job::shard_result::ShardEnd;
+use haul_job::slurm::view::ShardTasks;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
 use haul_show::json::{JsonMessage, encode};
@@ -26,8 +28,6 @@ use super::merged::as_text;
 use crate::args::flags;
 use crate::args::values::Values;
 use crate::commands::output::print;
-use haul_job::opened::OpenedJob;
-use haul_job::slurm::view::ShardTasks;
 
 /// Most shards of a state listed by number.
 const NAMED: usize = 20;

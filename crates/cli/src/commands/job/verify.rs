@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use haul_base::sys::cancel::Cancel;
+use haul_job::opened::OpenedJob;
 use haul_show as show;
 use haul_show::exit::Exit;
 
@@ -12,7 +13,6 @@ use super::{local, slurm};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::user_dirs::state_dir;
-use haul_job::opened::OpenedJob;
 
 /// Compares the job of `operands` on this host, on Slurm, or by another scheduler.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

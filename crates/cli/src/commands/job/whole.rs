@@ -1,10 +1,10 @@
 //! Copies of a job's whole source: to finish it, and to compare.
 
 use haul_job::description::PartEnds;
+use haul_job::opened::OpenedJob;
 use haul_job::options::JobPart;
 
 use super::part::{PartDisplay, PartPlan, PartSources};
-use haul_job::opened::OpenedJob;
 
 /// The copy of the whole source, or of its directories.
 pub fn full_copy_plan(

@@ -6,20 +6,20 @@ use std::time::Instant;
 
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::JobError;
+use haul_job::opened::OpenedJob;
 use haul_job::plan_index::PlanIndex;
+use haul_job::slurm::client::{SlurmCallError, SlurmClient};
 use haul_job::slurm::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::submissions::SlurmSubmission;
+use haul_job::slurm::submit::{SlurmState, SubmittedFinish};
+use haul_job::slurm::view::ask;
 use haul_job::slurm::waves::WaveLimits;
 use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
 use crate::commands::job::plan::BegunPlan;
-use haul_job::opened::OpenedJob;
-use haul_job::slurm::client::{SlurmCallError, SlurmClient};
-use haul_job::slurm::submit::{SlurmState, SubmittedFinish};
-use haul_job::slurm::view::ask;
 
 /// The end of following a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
