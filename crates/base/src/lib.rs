@@ -9,6 +9,9 @@ pub mod shell_word;
 
 pub mod copy;
 
+pub mod secrets;
+pub mod usage_error;
+
 pub mod trusted_files;
 
 pub mod control_channel;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use haul_job::report_text::ReportLine;
 use haul_show::json::{FailureLine, JobLine, NoticeLine};
 use haul_show::partials::PartialLine;
 use haul_show::served::ServeLine;
@@ -10,7 +11,6 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::commands::config::OptionLine;
-use crate::commands::job::merged::ReportLine;
 use crate::commands::job::status::JobStatusLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;

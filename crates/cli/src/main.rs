@@ -17,7 +17,6 @@ mod path_memory;
 mod pipes;
 mod probe;
 mod resolve;
-mod secret;
 mod signals;
 mod standing;
 mod survey;
@@ -29,7 +28,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     // On failure, the words remain visible: see SECURITY.md.
-    let _ = haul_engine::sys::arguments::overwrite(&words, haul_show::secrets::secret_in);
+    let _ = haul_engine::sys::arguments::overwrite(&words, haul_base::secrets::secret_in);
     // Without it, the process ends at such a write.
     let _ = signals::outlive_file_size_limit();
     let mut words = words.into_iter();

@@ -7,7 +7,7 @@ use haul_proto::path::escape;
 
 use crate::args::flag::{Flag, Single};
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
+use crate::args::{UsageError, contradiction, flags};
 
 /// The settings by the options of a copy.
 pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
@@ -36,7 +36,7 @@ pub fn family(values: &Values, places: &str) -> Result<Option<AddressFamily>, Us
         Ok(values.get(flag)?.is_some_and(|word| word.contains(|place| places.contains(place))))
     };
     match (is_for(&flags::IPV4)?, is_for(&flags::IPV6)?) {
-        (true, true) => Err(UsageError::contradiction(&flags::IPV4, &flags::IPV6)),
+        (true, true) => Err(contradiction(&flags::IPV4, &flags::IPV6)),
         (true, false) => Ok(Some(AddressFamily::V4)),
         (false, true) => Ok(Some(AddressFamily::V6)),
         (false, false) => Ok(None),

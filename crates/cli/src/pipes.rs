@@ -9,10 +9,10 @@ use std::sync::Arc;
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{PipeEnd, Pipes};
 use haul_base::sys::describe::describe;
+use haul_control::operand::parse_operand;
 use haul_proto::path::escape;
 use haul_show::own_descriptor;
 
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 

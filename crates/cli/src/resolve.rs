@@ -27,6 +27,7 @@ use haul_base::copy::spec::{
     NULL_TARGET, PartialOptions, RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions,
     StorageOptions, StorageRequest, StreamOptions, Symlinks, TargetOptions, Verify, WriteOptions, is_null,
 };
+use haul_control::operand::{host_label, parse_operand};
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
@@ -44,15 +45,13 @@ pub use self::sweep::sweep;
 pub use self::sync::contents;
 pub use self::verify::comparison;
 use crate::args::flag::{Flag, Single};
-use crate::args::operand::{host_label, on_base, parse_operand};
+use crate::args::operands::on_base;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags, habits};
+use crate::args::{Dialect, UsageError, contradiction, flags, habits};
 use crate::list::list;
 use crate::network::{family, network};
 use crate::pipes::{locations, pipes};
 
-/// Progress as events, unless `-P` says otherwise.
-const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
@@ -171,7 +170,11 @@ pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageE
 
 /// Completes the credentials of `locations` from `--secret-file`.
 fn complete_secrets<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
-    crate::secret::complete(values.last(&flags::SECRET_FILE), values.is_typed(&flags::SECRET_FILE), locations)
+    haul_control::secret_file::complete(
+        values.last(&flags::SECRET_FILE),
+        values.is_typed(&flags::SECRET_FILE),
+        locations,
+    )
 }
 
 /// The ends as typed.
@@ -222,7 +225,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
             checksum,
         },
         reports: ReportOptions {
-            files: checksums.is_some() || reports_files(&display),
+            files: checksums.is_some() || display.reports_files(),
             progress_every: progress_every(values, &display)?,
         },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
@@ -323,15 +326,7 @@ fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 /// The interval of progress.
 fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageError> {
     let typed = values.get(&flags::PROGRESS)?.map(|seconds| Duration::from_secs(seconds.into()));
-    Ok(typed.unwrap_or_else(|| default_progress_every(display)))
-}
-
-/// The interval of progress without `-P`.
-pub fn default_progress_every(display: &Display) -> Duration {
-    match display.mode {
-        Mode::Json => JSON_PROGRESS_EVERY,
-        _ => ReportOptions::default().progress_every,
-    }
+    Ok(typed.unwrap_or_else(|| display.mode.progress_every()))
 }
 
 /// `-u`: direct I/O at the source and at the target; automatic for an end that is not named. In-order writes use the
@@ -373,7 +368,7 @@ fn is_of_a_name(byte: u8) -> bool {
 fn cipher(values: &Values) -> Result<Cipher, UsageError> {
     let named = values.get(&flags::CIPHER)?;
     match (named, values.is_set(&flags::NO_ENCRYPT)) {
-        (Some(_), true) => Err(UsageError::contradiction(&flags::CIPHER, &flags::NO_ENCRYPT)),
+        (Some(_), true) => Err(contradiction(&flags::CIPHER, &flags::NO_ENCRYPT)),
         (None, true) => Ok(Cipher::AuthenticateOnly),
         (named, false) => Ok(named.unwrap_or(Cipher::Auto)),
     }
@@ -472,10 +467,10 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     let lines = values.is_set(&flags::PROGRESS);
     let verbose = values.first_of(&[&flags::VVERBOSE, &flags::DEBUG, &flags::VERBOSE]);
     if let Some(verbose) = verbose.filter(|_| quiet) {
-        return Err(UsageError::contradiction(&flags::QUIET, verbose));
+        return Err(contradiction(&flags::QUIET, verbose));
     }
     if quiet && lines && !json {
-        return Err(UsageError::contradiction(&flags::QUIET, &flags::PROGRESS));
+        return Err(contradiction(&flags::QUIET, &flags::PROGRESS));
     }
     let dialect = values.dialect();
     let log = log(values)?;
@@ -483,7 +478,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     let mode = match dialect {
         _ if tui => Mode::Tui,
         Dialect::Bbcp if !json && !quiet => Mode::BbcpLines,
-        _ => progress_mode(json, quiet, lines, stderr_is_terminal && log.is_none()),
+        _ => Mode::of_copy(json, quiet, lines, stderr_is_terminal && log.is_none()),
     };
     let least = match (values.is_set(&flags::DEBUG), values.is_set(&flags::VVERBOSE)) {
         (true, _) => 3,
@@ -499,26 +494,6 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         bits: values.is_set(&flags::BITS),
         log,
     })
-}
-
-/// The form of haul's progress.
-pub fn progress_mode(is_json: bool, is_quiet: bool, has_lines: bool, has_bar: bool) -> Mode {
-    match (is_json, is_quiet, has_lines, has_bar) {
-        (true, _, _, _) => Mode::Json,
-        (_, true, _, _) => Mode::Quiet,
-        (_, _, true, _) => Mode::ProgressLines,
-        (_, _, _, true) => Mode::Bar,
-        _ => Mode::Plain,
-    }
-}
-
-/// Whether the engine reports each complete file.
-pub fn reports_files(display: &Display) -> bool {
-    match display.mode {
-        Mode::Json => true,
-        Mode::BbcpLines => display.verbosity > 0,
-        _ => display.verbosity > 2,
-    }
 }
 
 /// All sources must share a host, since one worker reads them.

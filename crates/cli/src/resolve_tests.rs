@@ -1,6 +1,7 @@
 //! Arguments and what becomes of them.
 
 use haul_base::copy::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
+use haul_show::display::JSON_PROGRESS_EVERY;
 
 use super::*;
 use crate::args::parse::{Command, parse};

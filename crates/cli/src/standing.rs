@@ -32,6 +32,8 @@ use std::time::SystemTime;
 
 use haul_base::copy::credentials::{KnownClient, PrivateKey, PublicKey};
 use haul_base::copy::rate::RATE_MAX;
+use haul_control::secret_file::{self, SecretFileState};
+use haul_control::served_operand::CLIENTS_MAX;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
@@ -45,10 +47,8 @@ use toml::de::{DeTable, DeValue};
 
 use crate::args::UsageError;
 use crate::args::nearest::nearest;
-use crate::args::served::CLIENTS_MAX;
 use crate::args::size::parse_size;
 use crate::config::read_trusted;
-use crate::secret::{self, SecretFileState};
 
 /// Keys of a table.
 const KEYS: [&str; 12] = [
@@ -123,7 +123,7 @@ pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
 }
 
 fn own_key(file: &str) -> Result<PrivateKey, UsageError> {
-    match secret::read(OsStr::new(file))? {
+    match secret_file::read(OsStr::new(file))? {
         SecretFileState::Key(key) => Ok(key),
         SecretFileState::Secret(_) => Err(UsageError::new(format!("key = \"{file}\": a secret, not a key"))
             .remedy("create a key with haul serve --new-key FILE")),
@@ -337,7 +337,7 @@ fn complete(written: WrittenDirectory) -> Result<ServedDirectory, UsageError> {
     let WrittenDirectory { name, path, access, secrets, keys, open_to, clients, rate, size, files, policy } = written;
     let in_table = |error: UsageError| error.at(&in_table(&name));
     let path = absolute(&path).map_err(in_table)?;
-    let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
+    let secrets = secrets.iter().map(|file| match secret_file::read(OsStr::new(file)) {
         Ok(SecretFileState::Secret(secret)) => Ok(ServedCredential::lasting(KnownClient::Secret(secret))),
         Ok(SecretFileState::Key(_)) => {
             let key = UsageError::new(format!("{file}: a private key, not a public one"));

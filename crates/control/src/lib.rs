@@ -9,6 +9,11 @@
 
 pub mod launch;
 
+pub mod served_operand;
+
+pub mod operand;
+pub mod secret_file;
+
 pub mod controller;
 
 pub mod probe;

@@ -1,7 +1,7 @@
 //! The description of a job: `JOB/job.json`, written once.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haul_base::copy::spec::RangeLen;
 use jiff::Timestamp;
@@ -70,7 +70,7 @@ impl JobOrigin {
 impl JobDescription {
     /// A new random id.
     pub fn new_id() -> Result<String, JobError> {
-        random_label().map_err(|error| JobError::io(std::path::Path::new("/dev/urandom"), &error))
+        random_label().map_err(|error| JobError::io(Path::new("/dev/urandom"), &error))
     }
 
     /// Writes the description, which makes the directory a job.
@@ -206,6 +206,12 @@ impl PartEnds {
     pub fn at_source(&self, path: &OsStr) -> OsString {
         [&self.source_host, path].into_iter().collect()
     }
+}
+
+/// The operand of a copy of the whole source. Without a name, its contents are meant.
+pub fn source_operand(host: &OsStr, source: &Path, name: &OsStr) -> OsString {
+    let contents = if name.is_empty() { "/." } else { "" };
+    [host, source.as_os_str(), OsStr::new(contents)].into_iter().collect()
 }
 
 #[cfg(test)]

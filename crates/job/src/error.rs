@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::{fmt, io};
 
+use haul_base::usage_error::UsageError;
 use haul_proto::path::escape;
 
 /// The kind of a [`JobError`], which decides the exit status.
@@ -36,6 +37,11 @@ impl JobError {
         Self { kind: JobErrorKind::Io, ..Self::usage(what, hint) }
     }
 
+    /// Another failure on this host, with its own remedy, if any.
+    pub fn of_text(error: &dyn fmt::Display) -> Self {
+        Self { kind: JobErrorKind::Io, what: error.to_string(), hint: None }
+    }
+
     /// The error for a file of the job that cannot be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Self {
         let what = format!("{}: {}", shown(path), haul_base::sys::describe::describe(error));
@@ -67,6 +73,12 @@ impl fmt::Display for JobError {
 }
 
 impl std::error::Error for JobError {}
+
+impl From<UsageError> for JobError {
+    fn from(error: UsageError) -> Self {
+        Self { kind: JobErrorKind::Usage, ..Self::of_text(&error) }
+    }
+}
 
 /// A path in a message.
 pub fn shown(path: &Path) -> String {

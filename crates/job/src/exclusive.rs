@@ -12,6 +12,7 @@ use haul_proto::path::escape;
 use serde_json::{Value, json};
 
 use crate::byte_words::{from_json, to_json};
+use crate::comparison::create;
 use crate::description::JobDescription;
 use crate::error::{JobError, shown};
 use crate::opened::OpenedJob;
@@ -64,6 +65,12 @@ pub fn continued(job: OpenedJob) -> Result<OpenedJob, JobError> {
     claim(&job)?;
     job.directory.cancelled().remove()?;
     Ok(job)
+}
+
+/// Begins the comparison of a finished job, or continues an interrupted one.
+pub fn begin_comparison(job: &OpenedJob) -> Result<OpenedJob, JobError> {
+    let (directory, description) = create(&job.directory, &job.description)?;
+    continued(OpenedJob { directory, description, ..job.clone() })
 }
 
 /// The job of a mark, if it is neither finished nor cancelled.

@@ -1,8 +1,8 @@
 //! One job on many hosts: the plan, the shards and their states, all in one shared directory.
 //!
 //! A job is planned into shards. Each shard is a list of paths and one idempotent copy; any host with the directory can
-//! run it. Nothing here copies or reads arguments: the command line does, and any scheduler may replace its
-//! loop. `docs/internals/jobs.md` has the reasons.
+//! run it. Nothing here knows arguments or configuration: [`node::JobNode`] has what a step needs of its host. Any scheduler
+//! may replace the loop over shards. `docs/internals/jobs.md` has the reasons.
 #![forbid(unsafe_code)]
 
 // From the lowest layer up: each module imports only from those above it.
@@ -41,4 +41,16 @@ pub mod opened;
 pub mod exclusive;
 pub mod part_recorder;
 
+pub mod creation;
+pub mod node;
+pub mod part;
+pub mod report_text;
+
+pub mod remote_plan;
+
+pub mod begun_plan;
+pub mod finish;
+pub mod shard_run;
+
+pub mod local_run;
 pub mod slurm;

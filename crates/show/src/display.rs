@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::ReportOptions;
 use haul_proto::path::escape;
 
 #[cfg(feature = "tui")]
@@ -19,6 +21,9 @@ use crate::{bar, human, json, lines, terminal, units};
 
 /// Bytes of events collected before a write, unless an event is urgent.
 const EVENT_BUFFER: usize = 64 << 10;
+
+/// Default interval of progress as events.
+pub const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The display.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +59,38 @@ pub enum Mode {
     Json,
     /// Errors only.
     Quiet,
+}
+
+impl Mode {
+    /// The form of haul's progress.
+    pub fn of_copy(is_json: bool, is_quiet: bool, has_lines: bool, has_bar: bool) -> Self {
+        match (is_json, is_quiet, has_lines, has_bar) {
+            (true, _, _, _) => Self::Json,
+            (_, true, _, _) => Self::Quiet,
+            (_, _, true, _) => Self::ProgressLines,
+            (_, _, _, true) => Self::Bar,
+            _ => Self::Plain,
+        }
+    }
+
+    /// The default interval of progress.
+    pub fn progress_every(self) -> Duration {
+        match self {
+            Self::Json => JSON_PROGRESS_EVERY,
+            _ => ReportOptions::default().progress_every,
+        }
+    }
+}
+
+impl Display {
+    /// Whether the engine reports each complete file.
+    pub fn reports_files(&self) -> bool {
+        match self.mode {
+            Mode::Json => true,
+            Mode::BbcpLines => self.verbosity > 0,
+            _ => self.verbosity > 2,
+        }
+    }
 }
 
 /// The display for a copy that `steering` controls. `title` names its data. Fails if a log cannot be opened.

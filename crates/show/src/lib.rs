@@ -5,7 +5,6 @@
 
 pub mod exit;
 mod names;
-pub mod secrets;
 pub mod terminal;
 pub mod units;
 
@@ -29,6 +28,7 @@ pub mod json;
 mod lines;
 mod load;
 pub mod meter;
+pub mod output;
 mod output_form;
 pub mod partials;
 pub mod parts;

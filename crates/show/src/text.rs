@@ -4,10 +4,10 @@
 
 use std::io::{self, Write};
 
+use haul_base::secrets::without_secrets;
 use haul_base::sys::describe::without_numbers;
 use haul_proto::path::escape;
 
-use crate::secrets::without_secrets;
 use crate::terminal::stderr_takes_colour;
 
 /// The output of lines, with or without colours.

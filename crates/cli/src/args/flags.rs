@@ -24,6 +24,7 @@ use haul_base::copy::spec::{
     CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Transport,
     Verify,
 };
+use haul_control::served_operand::CLIENTS_MAX;
 use haul_proto::limits::STREAMS_MAX;
 
 use super::flag::{Flag, Repeated, Single, Switch, options};
@@ -36,7 +37,6 @@ use super::row::HelpSection::{
 };
 use super::row::Takes::{self, Each, Nothing, One, Perhaps, Place, Repeats, Time, Word};
 use super::row::{OptionRow, row};
-use super::served::CLIENTS_MAX;
 
 /// bbcp has levels 0 to 9, zstd 1 to 19. In both, 0 is off.
 const COMPRESS_MODES: Takes = Word {

@@ -5,11 +5,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::LazyLock;
 
+use haul_control::operand::host_prefix;
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::nearest::nearest;
-use super::operand::host_prefix;
 use super::row::OptionRow;
 use super::scan::{DEFAULT, Grammar, scan};
 use super::values::Values;

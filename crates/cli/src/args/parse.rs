@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use haul_base::copy::location::Host;
+use haul_control::operand::{host_label, parse_operand};
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::job::JobWords;
-use super::operand::{host_label, parse_operand, refuse_local_file_with_colon, refuse_quoted_home};
+use super::operands::{refuse_local_file_with_colon, refuse_quoted_home};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
 use super::values::Values;

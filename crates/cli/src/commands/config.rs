@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
 use haul_show::json::{OptionArgument, encode};
+use haul_show::output::print;
 use serde::Serialize;
 
 use crate::args::flags::COPY;
 use crate::args::parse::command_host;
 use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::values::Values;
-use crate::commands::output::print;
 use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::path_memory::{FailedPath, PathMemory};
 use crate::resolve::HostNames;

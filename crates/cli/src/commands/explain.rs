@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use haul_base::copy::location::Host;
 use haul_base::copy::spec::{CopySpec, FilterOptions};
+use haul_control::operand::host_label;
 use haul_inspect::explain::{Explained, Reason, explain};
 use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
+use haul_show::output::print;
 
-use crate::args::operand::host_label;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::output::print;
 use crate::resolve::{Plan, typed_lists};
 
 /// Explains the option's path, if given.

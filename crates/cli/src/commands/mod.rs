@@ -8,7 +8,6 @@ pub mod demo;
 mod explain;
 pub mod job;
 pub mod net;
-mod output;
 mod own_program;
 mod places;
 pub mod probe;
@@ -27,9 +26,8 @@ use std::ffi::{OsStr, OsString};
 use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::lost_output::exit_status;
-use haul_show::report::UnknownReportFormat;
+use haul_show::output::print;
 
-use self::output::print;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
@@ -58,8 +56,7 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
     }
     parsed.map_err(anyhow::Error::from).and_then(run_command).unwrap_or_else(|error| {
         show::stderr().called(dialect.program()).error(&error.to_string());
-        let exit =
-            if error.is::<UsageError>() || error.is::<UnknownReportFormat>() { Exit::Usage } else { Exit::Failed };
+        let exit = if error.is::<UsageError>() { Exit::Usage } else { Exit::Failed };
         exit.number()
     })
 }

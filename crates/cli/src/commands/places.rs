@@ -6,16 +6,16 @@ use std::path::Path;
 
 use haul_base::copy::location::{Host, Location};
 use haul_base::sys::describe::describe;
+use haul_control::operand::parse_operand;
 use haul_engine::partials::{Partial, PartialDetails, find};
 use haul_proto::path::escape;
 use haul_show as show;
 use haul_show::exit::Exit;
+use haul_show::output::print;
 use haul_show::partials::{PartialOutcome, PartialsFormat, Sum};
 
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::output::print;
 
 /// Errors and totals of a visit.
 pub struct Account {

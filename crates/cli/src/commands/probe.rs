@@ -12,13 +12,13 @@ use haul_control::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, Probe
 use haul_proto::forecast::Forecast;
 use haul_show::display::Mode;
 use haul_show::exit::Exit;
+use haul_show::output::{print, say};
 use haul_show::text::TextOutput;
 use haul_show::{self as show, terminal, units};
 use jiff::Zoned;
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::output::{print, say};
 use crate::commands::own_program::own_program;
 use crate::config;
 use crate::probe::buffers::MeasuredPath;

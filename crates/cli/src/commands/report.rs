@@ -8,13 +8,13 @@ use std::path::Path;
 
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
+use haul_show::output::print;
 use haul_show::report::chart::LINES_MAX;
 use haul_show::report::compare::{RecordedCopy, document};
 use haul_show::report::{ReportFormat, publish};
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::output::print;
 
 const OUT: &str = "report.html";
 

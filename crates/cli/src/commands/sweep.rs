@@ -9,12 +9,12 @@ use haul_show as show;
 use haul_show::display::Mode;
 use haul_show::exit::Exit;
 use haul_show::json::{JsonMessage, encode, sorted};
+use haul_show::output::print;
 use haul_show::text::TextOutput;
 use haul_show::{terminal, units};
 use serde::Serialize;
 
 use crate::args::values::Values;
-use crate::commands::output::print;
 use crate::commands::own_program::own_program;
 use crate::resolve::sweep;
 use crate::signals::Watch;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::{Error, Result};
 use haul_engine::worker::measure::{Primitive, primitives};
 use haul_show::exit::Exit;
+use haul_show::output::print;
 use haul_show::units::rate;
 
 use crate::args::version::VERSION;
-use crate::commands::output::print;
 
 /// Time per measurement, for two significant digits.
 const EACH: Duration = Duration::from_millis(20);

@@ -16,10 +16,10 @@ use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, Audi
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
 use haul_show::exit::Exit;
+use haul_show::output::print;
 use haul_show::{self as show};
 
 use crate::args::worker_task::WorkerTask;
-use crate::commands::output::print;
 use crate::commands::own_program::own_program;
 use crate::user_dirs::state_dir;
 use crate::{host_policy, signals};

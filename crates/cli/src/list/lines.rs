@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{ListLine, ListReader};
+use haul_control::operand::{host_label, parse_operand};
 use haul_proto::limits::PATH_MAX;
 
 use super::text::{Got, ListText};
 use crate::args::UsageError;
-use crate::args::operand::{host_label, on_base, parse_operand};
+use crate::args::operands::on_base;
 
 /// Read size in bytes.
 const PIECE: usize = 64 << 10;

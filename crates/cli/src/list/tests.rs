@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::time::Instant;
 
+use haul_control::operand::host_label;
+
 use super::*;
 use crate::args::Dialect;
-use crate::args::operand::host_label;
 use crate::args::parse::{Command, parse};
 use crate::list::list;
 

@@ -4,7 +4,7 @@ use haul_base::copy::spec::{DeltaMode, DeltaOptions, Verify};
 
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags};
+use crate::args::{Dialect, UsageError, contradiction, flags};
 
 /// The requested rules.
 pub fn rules(values: &Values) -> Result<DeltaOptions, UsageError> {
@@ -24,7 +24,7 @@ fn keeps_inode(values: &Values) -> bool {
 /// Refuses digests with updates in place: the file is not read from beginning to end.
 fn refuse_contradictions(values: &Values, delta: DeltaMode) -> Result<(), UsageError> {
     if let Some(other) = values.first_of(&[&flags::OMIT, &flags::CHECKSUM, &flags::EXPECT]) {
-        return Err(UsageError::contradiction(&flags::INPLACE, other));
+        return Err(contradiction(&flags::INPLACE, other));
     }
     let reads_back = values.get(&flags::VERIFY)? == Some(Verify::Disk);
     let how = if delta == DeltaMode::Rolling { "rolling" } else { "off" };

@@ -12,7 +12,7 @@ use super::sync;
 use crate::args::argument::{Argument, bad};
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags};
+use crate::args::{Dialect, UsageError, contradiction, flags};
 
 /// Pairs of contradictory options. Under bbcp's name, `-p` keeps the source's modes despite `-m`.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
@@ -30,7 +30,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         (&flags::ACLS, &flags::MODE, is_hauls),
     ];
     if let Some((a, b, _)) = pairs.into_iter().find(|(a, b, holds)| *holds && values.is_set(a) && values.is_set(b)) {
-        return Err(UsageError::contradiction(a, b));
+        return Err(contradiction(a, b));
     }
     if !is_hauls || !values.is_set(&flags::ORDER) {
         return Ok(());
@@ -57,7 +57,7 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
             .remedy("released executables have it; to build one: cargo build --release --features tui"));
     }
     if let Some(other) = values.first_of(&[&flags::JSON, &flags::QUIET, &flags::PROGRESS]) {
-        return Err(UsageError::contradiction(&flags::TUI, other));
+        return Err(contradiction(&flags::TUI, other));
     }
     if !stderr_is_terminal {
         return Err(UsageError::new("--tui needs a terminal, but standard error is not one")

@@ -11,7 +11,7 @@ use haul_proto::path::escape;
 use crate::args::argument::bad;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags};
+use crate::args::{Dialect, UsageError, contradiction, flags};
 
 /// Uses of the files' digests.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expec
         .remedy("omit %"));
     }
     if expects && matches!(asked.what, DigestMode::Compare(_)) {
-        return Err(UsageError::contradiction(&flags::CHECKSUM, &flags::EXPECT));
+        return Err(contradiction(&flags::CHECKSUM, &flags::EXPECT));
     }
     Ok(())
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::names_null;
+use haul_control::operand::parse_operand;
 use haul_control::probe::Probe;
 use haul_proto::path::escape;
 use haul_show::display::Display;
 
 use super::{ResolvedSettings, settings};
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 

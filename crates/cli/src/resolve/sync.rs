@@ -5,15 +5,15 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{CopyOptions, DeleteMode, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
+use haul_control::operand::parse_operand;
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
 use crate::args::argument::bad;
-use crate::args::operand::parse_operand;
 use crate::args::parsers::DeleteTime;
 use crate::args::row::{HelpSection, OptionRow};
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
+use crate::args::{UsageError, contradiction, flags};
 
 /// Resolves the sync options of a copy or a sync.
 pub fn options(values: &Values) -> Result<SyncOptions, UsageError> {
@@ -108,7 +108,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let is_json = values.is_set(&flags::JSON);
     let mut given = pairs.into_iter().filter(|(a, b)| values.is_set(a) && values.is_set(b));
     if let Some((a, b)) = given.find(|(a, _)| !a.is(&flags::QUIET) || !is_json) {
-        return Err(UsageError::contradiction(a, b));
+        return Err(contradiction(a, b));
     }
     if values.is_set(&flags::DETECT_RENAMES) && values.get(&flags::DELETE)? == Some(DeleteTime::Before) {
         return Err(UsageError::new(
@@ -136,7 +136,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         Some(Some(_)) => &[&flags::OMIT, &flags::IGNORE_EXISTING],
     };
     match values.first_of(denied) {
-        Some(row) => Err(UsageError::contradiction(&flags::COMPARE, row)),
+        Some(row) => Err(contradiction(&flags::COMPARE, row)),
         None => Ok(()),
     }
 }

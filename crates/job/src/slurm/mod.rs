@@ -1,6 +1,7 @@
 //! A job on Slurm: settings, scripts, waves of array jobs, the calls of Slurm's commands, and their answers.
 
 pub mod client;
+pub mod follow;
 pub mod held;
 pub mod pace;
 pub mod queue;

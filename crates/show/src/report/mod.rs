@@ -24,6 +24,7 @@ use haul_base::copy::error::Outcome;
 use haul_base::copy::event::{Event, Observer};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::CopySpec;
+use haul_base::usage_error::UsageError;
 use haul_control::launch::host_label;
 use haul_proto::path::escape;
 use jiff::Zoned;
@@ -37,11 +38,6 @@ use crate::text::harmless;
 /// Most failures in a report; standard error has all.
 const FAILURES_MAX: usize = 200;
 
-/// A file name whose extension gives no format.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: the file name of a report must end in .html or .md\nfor example copy.html")]
-pub struct UnknownReportFormat(String);
-
 /// The format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
@@ -53,12 +49,16 @@ pub enum ReportFormat {
 
 impl ReportFormat {
     /// The format for a file name extension.
-    pub fn of(file: &Path) -> Result<Self, UnknownReportFormat> {
+    pub fn of(file: &Path) -> Result<Self, UsageError> {
         let ending = file.extension().map(|ending| ending.to_ascii_lowercase());
         match ending.as_deref().map(OsStrExt::as_bytes) {
             Some(b"html" | b"htm") => Ok(Self::Html),
             Some(b"md") => Ok(Self::Markdown),
-            _ => Err(UnknownReportFormat(escape(file.as_os_str().as_bytes()))),
+            _ => {
+                let file = escape(file.as_os_str().as_bytes());
+                Err(UsageError::new(format!("{file}: the file name of a report must end in .html or .md"))
+                    .remedy("for example copy.html"))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use rustix::fs::Mode;
 
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
+use crate::args::{UsageError, contradiction, flags};
 use crate::resolve::{Plan, contents};
 
 /// The fixed umask of new files and directories: modes 644 and 755.
@@ -28,11 +28,11 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let beside_pipes = NOT_WITH_PIPES.iter().filter(|_| pipe.is_some());
     let mut refused = beside_pipes.chain(NOT_WITH_TARGET_PIPES.iter().filter(|_| target.is_some()));
     if let Some(other) = refused.find(|other| values.is_set(other)) {
-        return Err(UsageError::contradiction(&flags::PIPE, other));
+        return Err(contradiction(&flags::PIPE, other));
     }
     let is_digest_used = values.last(&flags::CHECKSUM).is_some_and(|digest| digest.as_bytes().contains(&b'='));
     if is_digest_used && values.is_set(&flags::APPEND) {
-        return Err(UsageError::contradiction(&flags::APPEND, &flags::CHECKSUM));
+        return Err(contradiction(&flags::APPEND, &flags::CHECKSUM));
     }
     Ok(())
 }

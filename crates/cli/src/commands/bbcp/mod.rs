@@ -20,6 +20,7 @@ use haul_base::copy::spec::{ChecksumAlgorithm, CopySpec, OverwritePolicy};
 use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::human::{Human, Verbosity};
+use haul_show::output::print;
 use haul_show::text::TextOutput;
 
 use self::digest_lines::DigestLines;
@@ -28,7 +29,6 @@ use self::statistics::Statistics;
 use super::copy;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::output::print;
 use crate::resolve::{DigestSink, Plan, plan};
 
 /// Longest time between two samples of a copy, also with rare progress lines.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use haul_base::copy::location::Host;
 use haul_base::copy::spec::{DeltaMode, RangeLen, RemoteAccess};
-use haul_job::description::{JobDescription, JobOrigin};
+use haul_control::operand::{host_prefix, parse_operand};
+use haul_job::description::{JobDescription, JobOrigin, source_operand};
 use haul_job::error::{JobError, shown};
 use haul_job::opened::{absolute, version};
 use haul_job::options::{JobDisplay, JobOptions};
@@ -18,7 +19,6 @@ use haul_proto::path::escape;
 
 use crate::args::flag::{Flag, Single};
 use crate::args::job::{copy_options, copy_values};
-use crate::args::operand::{host_prefix, parse_operand};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::config;
@@ -64,12 +64,6 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
         sizes: shard_sizes(values)?,
         range_len,
     })
-}
-
-/// The operand of a copy of the whole source. Without a name, its contents are meant.
-pub fn source_operand(host: &OsStr, source: &Path, name: &OsStr) -> OsString {
-    let contents = if name.is_empty() { "/." } else { "" };
-    [host, source.as_os_str(), OsStr::new(contents)].into_iter().collect()
 }
 
 /// The options of the job's copies: typed ones, completed by this host's configuration for the first source and target.

@@ -5,19 +5,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use haul_base::copy::location::Host;
+use haul_control::operand::parse_operand;
 use haul_job::error::{JobError, shown};
 use haul_job::opened::{OpenedJob, absolute};
 use haul_job::plan_index::PlanIndex;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
 use haul_show::json::harmless_json;
+use haul_show::output::print;
 use serde_json::Value;
 
 use crate::args::flag::{Flag, Single};
-use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::output::print;
 use crate::user_dirs::state_dir;
 
 /// Pods at a time.

@@ -1,20 +1,16 @@
-//! `haul job STEP`: one job on many hosts. `haul_job` has its state; this module plans, copies and displays.
+//! `haul job STEP`: one job on many hosts. `haul_job` runs it; this module describes it, and shows its state.
 
 mod cancel;
-mod comparison;
 mod describe;
 mod finish;
 mod local;
 mod manifest;
-pub mod merged;
-mod part;
 mod plan;
-mod remote_plan;
 mod shard;
 mod slurm;
 pub mod status;
+mod step;
 mod verify;
-mod whole;
 
 use haul_job::error::{JobError, JobErrorKind};
 use haul_show as show;

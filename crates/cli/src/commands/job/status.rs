@@ -13,21 +13,21 @@ use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlannedShard;
 use haul_job::report::MergedReport;
 use haul_job::report_page::{ReportedJob, document};
+use haul_job::report_text::as_text;
 use haul_job::shard_result::ShardEnd;
 use haul_job::slurm::view::ShardTasks;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
 use haul_show::json::{JsonMessage, encode};
+use haul_show::output::print;
 use haul_show::report::publish;
 use haul_show::text::harmless;
 use haul_show::units;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::merged::as_text;
 use crate::args::flags;
 use crate::args::values::Values;
-use crate::commands::output::print;
 
 /// Most shards of a state listed by number.
 const NAMED: usize = 20;

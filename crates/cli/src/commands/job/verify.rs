@@ -2,28 +2,26 @@
 
 use std::ffi::OsString;
 
-use haul_base::sys::cancel::Cancel;
-use haul_job::opened::OpenedJob;
+use haul_job::begun_plan::plan;
+use haul_job::exclusive::begin_comparison;
 use haul_show as show;
 use haul_show::exit::Exit;
 
-use super::comparison::begin;
-use super::plan::{carry_out, planned};
+use super::plan::planned;
+use super::step::{display_of, opened, watched};
 use super::{local, slurm};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::user_dirs::state_dir;
 
 /// Compares the job of `operands` on this host, on Slurm, or by another scheduler.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     local::refuse_other_options(values)?;
     let is_on_slurm = values.is_set(&flags::job::SLURM);
     let typed = if is_on_slurm { slurm::settings(values)? } else { slurm::refuse_options(values).map(|()| None)? };
-    let comparison =
-        begin(&OpenedJob::open_for("verify JOB", &operands[0], values.get(&flags::job::CONFIRM)?, state_dir())?)?;
+    let comparison = begin_comparison(&opened("verify JOB", &operands[0], values)?)?;
     match (values.is_set(&flags::job::ONLY_PLAN), is_on_slurm) {
         (true, _) => {
-            let totals = carry_out(&comparison, &Cancel::new())?;
+            let totals = watched(&comparison, display_of(values), None, plan)?;
             if !values.is_set(&flags::QUIET) {
                 show::stderr().plain(&planned(&comparison, &totals));
             }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use haul_base::copy::event::{Event, Observer, Progress, Sockets, TransportPath};
 use haul_base::copy::summary::Summary;
 use haul_show::display::Mode;
+use haul_show::output::{print, say};
 use haul_show::text::TextOutput;
 
 use super::figures::{Growth, IntervalFigures, NetFigures};
 use super::{json, shown};
-use crate::commands::output::{print, say};
 use crate::echoes::{Echoes, other_end};
 
 /// Measures a copy from `null:` to `null:`, and prints a line per interval.

@@ -12,7 +12,7 @@ use haul_serve::ServedContent;
 
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
+use crate::args::{UsageError, contradiction, flags};
 use crate::host_policy;
 use crate::standing::absolute;
 
@@ -75,7 +75,7 @@ fn pipe_access(values: &Values) -> Result<ServedAccess, UsageError> {
 fn access(values: &Values) -> Result<ServedAccess, UsageError> {
     let mut given = ACCESS.into_iter().filter(|option| values.is_set(option));
     match (given.next(), given.next()) {
-        (Some(one), Some(other)) => Err(UsageError::contradiction(one, other)),
+        (Some(one), Some(other)) => Err(contradiction(one, other)),
         (Some(one), None) => Ok(ServedAccess::from_word(one.id).unwrap_or(ServedAccess::Both)),
         (None, _) => Ok(ServedAccess::Both),
     }

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use haul_base::copy::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
 use haul_base::sys::describe::without_numbers;
+use haul_control::secret_file::{self, SecretFileState};
+use haul_control::served_operand::PORT;
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
 use haul_proto::path::escape;
@@ -20,6 +22,7 @@ use haul_serve::{
     ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
 };
 use haul_show::exit::Exit;
+use haul_show::output::print;
 use haul_show::served::{line, object, reloaded, unconfined};
 use haul_show::{self as show};
 use ipnet::IpNet;
@@ -27,17 +30,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::argument::bad;
 use crate::args::row::OptionRow;
-use crate::args::served::PORT;
 use crate::args::values::Values;
-use crate::args::{UsageError, flags};
-use crate::commands::output::print;
+use crate::args::{UsageError, contradiction, flags};
 use crate::commands::own_program::own_program;
 use crate::metrics::http::{MetricsAddress, MetricsListener};
 use crate::metrics::serve::ServeMetrics;
-use crate::secret::SecretFileState;
 use crate::signals::not_caught;
+use crate::standing;
 use crate::standing::StandingDirectory;
-use crate::{secret, standing};
 
 /// Default limit of concurrent clients.
 const CLIENTS: u32 = 16;
@@ -47,7 +47,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Serves the operand, the program of `--pipe`, or the directories of a file, until a stop request.
 pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     if let Some(file) = values.last(&flags::serve::NEW_KEY) {
-        print(&format!("{}\n", secret::make_key(file)?));
+        print(&format!("{}\n", secret_file::make_key(file)?));
         return Ok(Exit::Done);
     }
     let served = content::served(values, operand)?;
@@ -175,7 +175,7 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
             .into());
     }
     let secret = match values.last(&flags::serve::SECRET_FILE) {
-        Some(file) => match secret::read(file)? {
+        Some(file) => match secret_file::read(file)? {
             SecretFileState::Secret(secret) => Some(secret),
             SecretFileState::Key(_) => return Err(UsageError::new("keys need haul serve --config FILE").into()),
         },
@@ -235,9 +235,7 @@ fn check_sandbox(values: &Values) -> anyhow::Result<bool> {
 /// Whether a sandbox is required.
 fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
     match (values.is_set(&flags::serve::REQUIRE_SANDBOX), values.is_set(&flags::serve::ALLOW_UNSANDBOXED)) {
-        (true, true) => {
-            Err(UsageError::contradiction(&flags::serve::REQUIRE_SANDBOX, &flags::serve::ALLOW_UNSANDBOXED))
-        }
+        (true, true) => Err(contradiction(&flags::serve::REQUIRE_SANDBOX, &flags::serve::ALLOW_UNSANDBOXED)),
         (_, allowed) => Ok(!allowed),
     }
 }
@@ -247,8 +245,7 @@ fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
     let in_file: &[&OptionRow] = &[&flags::serve::SECRET_FILE, &flags::serve::MAX_SIZE, &flags::serve::MAX_FILES];
     match values.first_of(&[&content::ACCESS, in_file].concat()) {
         Some(option) => {
-            Err(UsageError::contradiction(&flags::serve::CONFIG, option)
-                .remedy("set it for each directory in the file"))
+            Err(contradiction(&flags::serve::CONFIG, option).remedy("set it for each directory in the file"))
         }
         None => {
             let mut standing = standing::read(values.last(&flags::serve::CONFIG).unwrap_or_default())?;

@@ -8,30 +8,25 @@ use haul_base::copy::location::{Host, Location};
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::copy::spec::{DeleteMode, Retries};
 use haul_base::sys::cancel::Cancel;
-use haul_job::description::PartEnds;
-use haul_job::error::JobError;
-use haul_job::opened::OpenedJob;
-use haul_job::options::JobPart;
-use haul_job::plan_index::PlanTotals;
-use haul_job::planner::ShardPlanner;
 use haul_proto::limits::RANGES_MAX;
 use haul_proto::path::escape;
 
-use super::part::{PartDisplay, PartPlan, on_some_ends};
-use super::whole::full_copy_plan;
-use crate::commands::own_program::own_program;
+use crate::description::PartEnds;
+use crate::error::JobError;
+use crate::node::StepContext;
+use crate::opened::OpenedJob;
+use crate::options::JobPart;
+use crate::part::{PartPlan, full_copy_plan, on_some_ends};
+use crate::plan_index::PlanTotals;
+use crate::planner::ShardPlanner;
 
-/// Plans `job`. Calls `on_shard` for each shard.
-pub fn plan_remote(
-    job: &OpenedJob,
-    cancel: &Cancel,
-    on_shard: &mut dyn FnMut(&PlanTotals),
-) -> anyhow::Result<PlanTotals> {
+/// Plans the job of `step`. Calls `on_shard` for each shard.
+pub fn plan_remote(step: &StepContext<'_>, on_shard: &mut dyn FnMut(&PlanTotals)) -> Result<PlanTotals, JobError> {
+    let (job, cancel) = (step.job, step.cancel);
     job.directory.vacant_target().make_directory()?;
     let mut planned = None;
     let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
-        let PartPlan { copy: dry_run, .. } =
-            dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
+        let PartPlan { copy: dry_run, .. } = dry_run(job, full_copy_plan(&step.quiet(), ends, JobPart::Whole)?);
         let mut reported = ReportedEntries {
             planner: ShardPlanner::new(&job.directory, &job.description, RANGES_MAX)?,
             target: [dry_run.target.path.as_os_str().as_bytes(), b"/"].concat(),
@@ -40,10 +35,10 @@ pub fn plan_remote(
             error: None,
             cancel,
         };
-        let program = own_program();
-        let outcome = haul_control::controller::run(dry_run, program, cancel, &RuntimeControl::new(), &mut reported);
+        let (program, steering) = ((step.node.program)(), RuntimeControl::new());
+        let outcome = haul_control::controller::run(dry_run, program, cancel, &steering, &mut reported);
         if let Some(error) = reported.error {
-            return Err(error.into());
+            return Err(error);
         }
         // Shards may be running. Only a new plan, which waits for them, may reuse their numbers.
         let has_shards = reported.planner.totals().shards > 0;
@@ -57,12 +52,12 @@ pub fn plan_remote(
         (Ok(_), Some((planner, failure))) if has_no_directory(job, planner.totals()) => {
             let why = failure.unwrap_or_else(|| "not a directory".to_owned());
             let remedy = "a job copies a directory: name one of that host";
-            Err(JobError::usage(format!("{}: {why}", source_of(job, &ends)), remedy).into())
+            Err(JobError::usage(format!("{}: {why}", source_of(job, &ends)), remedy))
         }
-        (Ok(_), Some((planner, _))) => Ok(planner.finish()?),
-        (Err(Error::Interrupted), _) => Err(JobError::cancelled(job.directory.path()).into()),
-        (Err(error), _) => Err(error.into()),
-        (Ok(_), None) => anyhow::bail!("the job has no source"),
+        (Ok(_), Some((planner, _))) => planner.finish(),
+        (Err(Error::Interrupted), _) => Err(JobError::cancelled(job.directory.path())),
+        (Err(error), _) => Err(JobError::of_text(&error)),
+        (Ok(_), None) => Err(JobError::of_text(&"the job has no source")),
     }
 }
 

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use haul_job::opened::OpenedJob;
-use haul_job::report::MergedReport;
 use haul_show::json::encode;
+use haul_show::output::print;
 use haul_show::text::harmless;
 use haul_show::units;
 use serde::Serialize;
 
-use super::part::PartDisplay;
-use crate::commands::output::print;
+use crate::node::PartDisplay;
+use crate::opened::OpenedJob;
+use crate::report::MergedReport;
 
 /// The last line of `haul job run --json` and `haul job finish --json`.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename = "report")]
 pub struct ReportLine<'a> {
     bytes: u64,
@@ -35,7 +35,7 @@ pub struct ReportLine<'a> {
 
 /// The results of a host.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 struct HostFields<'a> {
     bytes: u64,
     bytes_per_s: f64,
@@ -46,7 +46,7 @@ struct HostFields<'a> {
 
 /// One of the slowest shards.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 struct SlowShardFields<'a> {
     host: &'a str,
     seconds: f64,

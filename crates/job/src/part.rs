@@ -8,53 +8,26 @@ use std::time::Duration;
 
 use haul_base::copy::error::{Error, Outcome};
 use haul_base::copy::location::{Host, Location};
-use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::copy::spec::{
-    CopyOptions, CopySpec, ListLine, ListReader, Login, NULL_TARGET, RemoteAccess, ReportOptions, SourceList, is_null,
+    CopyOptions, CopySpec, ListLine, ListReader, NULL_TARGET, RemoteAccess, ReportOptions, SourceList, is_null,
 };
-use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
-use haul_job::description::PartEnds;
-use haul_job::error::shown;
-use haul_job::job_file::JobFile;
-use haul_job::opened::OpenedJob;
-use haul_job::options::{JobDisplay, JobOptions, completed_login};
-use haul_job::part_recorder::PartRecorder;
-use haul_job::shard_list::ShardListReader;
-use haul_job::shard_progress::LiveProgress;
-use haul_job::targets::{leave_out, turns};
-use haul_show::display::Display;
+use haul_control::operand::parse_operand;
+use haul_control::secret_file;
+use haul_proto::path::escape;
+use haul_show::display::{Display, Mode};
 use haul_show::{self as show, terminal};
 
-use super::describe::source_operand;
-use crate::args::operand::parse_operand;
-use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags};
-use crate::commands::own_program::own_program;
-use crate::resolve::{HostNames, default_progress_every, login, progress_mode, reports_files};
-use crate::{config, secret};
-
-/// The display of a part's copy: `--quiet`, `--json` or neither.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartDisplay {
-    /// Progress and messages.
-    Usual,
-    /// Errors alone.
-    Quiet,
-    /// Events for programs.
-    Json,
-}
-
-impl PartDisplay {
-    /// The display by the options of a step.
-    pub fn of(values: &Values) -> Self {
-        match (values.is_set(&flags::JSON), values.is_set(&flags::QUIET)) {
-            (true, _) => Self::Json,
-            (_, true) => Self::Quiet,
-            _ => Self::Usual,
-        }
-    }
-}
+use crate::description::{PartEnds, source_operand};
+use crate::error::{JobError, shown};
+use crate::job_file::JobFile;
+use crate::node::{JobNode, PartDisplay, StepContext};
+use crate::opened::OpenedJob;
+use crate::options::{JobDisplay, JobOptions, JobPart, completed_login};
+use crate::part_recorder::PartRecorder;
+use crate::shard_list::ShardListReader;
+use crate::shard_progress::LiveProgress;
+use crate::targets::{leave_out, turns};
 
 /// A copy of a part, or its comparison, with its display.
 pub struct PartPlan {
@@ -82,18 +55,17 @@ pub enum PartSources {
 impl PartPlan {
     /// The copy of `sources` between `ends` with these options of the job.
     pub fn new(
-        job: &OpenedJob,
+        step: &StepContext<'_>,
         ends: &PartEnds,
         sources: PartSources,
         options: CopyOptions,
-        shown: PartDisplay,
-    ) -> anyhow::Result<Self> {
-        let (description, kept) = (&job.description, job.options()?);
+    ) -> Result<Self, JobError> {
+        let (description, kept) = (&step.job.description, step.job.options()?);
         let base = parse_operand(&ends.at_source(description.base.as_os_str()))?;
         let mut target = parse_operand(&ends.target)?;
-        secret::complete(kept.secret_file.as_deref().map(Path::as_os_str), false, std::iter::once(&mut target))?;
-        let hosts = HostNames::of(Some(&base), &target);
-        let display = display(&kept.display, shown);
+        secret_file::complete(kept.secret_file.as_deref().map(Path::as_os_str), false, std::iter::once(&mut target))?;
+        let access = access(kept, step.node, [&base, &target])?;
+        let display = display(&kept.display, step.display);
         let mut options = CopyOptions { reports: reports(&kept.display, &display), ..options };
         options.source.base = Some(base.path);
         if is_null(&target.path) {
@@ -103,35 +75,50 @@ impl PartPlan {
         let (mut list, mut typed) = (None, Vec::new());
         match sources {
             PartSources::Lists { name, lists } => list = Some(source_list(base.host, name, lists)),
-            PartSources::BelowBase => typed.push(Location { host: base.host, path: job.full_source().into() }),
+            PartSources::BelowBase => typed.push(Location { host: base.host, path: step.job.full_source().into() }),
             PartSources::AsTyped => {
                 options.source.base = None;
                 let source = source_operand(&ends.source_host, &description.source, &description.name);
                 typed.push(parse_operand(&source)?);
             }
         }
-        let access = RemoteAccess { in_turn: terminal::stderr_is_terminal(), ..access(kept, &hosts)? };
+        let access = RemoteAccess { in_turn: terminal::stderr_is_terminal(), ..access };
         Ok(Self { copy: CopySpec { sources: typed, list, target, options, access }, display })
     }
 }
 
+/// The copy of lists of shards, or their comparison. Lists have no directories. So a directory created by this run has
+/// no entries of another run.
+pub fn list_plan(step: &StepContext<'_>, lists: PartSources, ends: &PartEnds) -> Result<PartPlan, JobError> {
+    let (kept, verifies) = (step.job.options()?, step.job.description.verifies);
+    let options = if verifies { kept.of_comparison(JobPart::List) } else { kept.of_copy(JobPart::List) };
+    PartPlan::new(step, ends, lists, options)
+}
+
+/// The copy of the whole source, or of its directories.
+pub fn full_copy_plan(step: &StepContext<'_>, ends: &PartEnds, part: JobPart) -> Result<PartPlan, JobError> {
+    let options = step.job.options()?;
+    // A base is refused beside --delete.
+    let source = if options.deletes() { PartSources::AsTyped } else { PartSources::BelowBase };
+    PartPlan::new(step, ends, source, options.of_copy(part))
+}
+
+/// The comparison of source and target, or of their directories.
+pub fn verify_plan(step: &StepContext<'_>, ends: &PartEnds, part: JobPart) -> Result<PartPlan, JobError> {
+    PartPlan::new(step, ends, PartSources::BelowBase, step.job.options()?.of_comparison(part))
+}
+
 /// The job's access to hosts. This host's configuration completes the login, and nothing else: all hosts of a job copy
 /// by the same options.
-fn access(options: &JobOptions, hosts: &HostNames) -> Result<RemoteAccess, UsageError> {
+fn access(options: &JobOptions, node: JobNode, [source, target]: [&Location; 2]) -> Result<RemoteAccess, JobError> {
     let access = options.access.clone();
     if !options.completes_login {
         return Ok(access);
     }
-    let (login, target_login) = configured_logins(hosts)?;
+    let (login, target_login) = (node.logins)(source, target)?;
     let typed = &options.access.login;
     let target_login = target_login.map(|login| completed_login(typed, login));
     Ok(RemoteAccess { login: completed_login(typed, login), target_login, ..access })
-}
-
-/// The logins by the configuration of this host alone: at the source, and at the target where that differs.
-fn configured_logins(hosts: &HostNames) -> Result<(Login, Option<Login>), UsageError> {
-    let values = config::complete(Values::new(flags::COPY, Dialect::Haul, Vec::new()), hosts)?;
-    Ok((login(&values)?, values.at_target().map(login).transpose()?))
 }
 
 /// The display of a step, by the job's options and its own.
@@ -144,10 +131,10 @@ fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
     };
     let has_bar = terminal::stderr_is_terminal() && kept.log.is_none();
     Display {
-        mode: progress_mode(is_json, is_quiet, has_lines, has_bar),
+        mode: Mode::of_copy(is_json, is_quiet, has_lines, has_bar),
         verbosity: kept.verbosity,
         progress_lines: has_lines,
-        program: Dialect::Haul.program(),
+        program: "haul",
         bits: kept.bits,
         log: kept.log.clone(),
     }
@@ -155,8 +142,8 @@ fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
 
 fn reports(kept: &JobDisplay, display: &Display) -> ReportOptions {
     ReportOptions {
-        files: reports_files(display),
-        progress_every: kept.progress_every.unwrap_or_else(|| default_progress_every(display)),
+        files: display.reports_files(),
+        progress_every: kept.progress_every.unwrap_or_else(|| display.mode.progress_every()),
     }
 }
 
@@ -214,15 +201,15 @@ impl ListReader for ShardListLines {
 pub fn copy(
     plan: PartPlan,
     failures: JobFile,
-    cancel: &Cancel,
-    steering: &RuntimeControl,
+    step: &StepContext<'_>,
     progress: &LiveProgress,
-) -> anyhow::Result<Outcome> {
+) -> Result<Outcome, JobError> {
     let title = plan.copy.list.as_ref().map_or("", |list| &list.name).to_owned();
-    let show = show::new(&plan.display, &title, steering)?;
+    let show = show::new(&plan.display, &title, step.steering).map_err(|error| JobError::of_text(&error))?;
     let mut recorder = PartRecorder::new(show, failures, progress.clone());
-    let outcome = haul_control::controller::run(plan.copy, own_program(), cancel, steering, &mut recorder);
-    let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
+    let outcome =
+        haul_control::controller::run(plan.copy, (step.node.program)(), step.cancel, step.steering, &mut recorder);
+    let outcome = if step.cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
     recorder.finish(&outcome)?;
     Ok(outcome)
 }
@@ -231,8 +218,8 @@ pub fn copy(
 pub fn on_some_ends(
     job: &OpenedJob,
     turn: u32,
-    copy: &mut dyn FnMut(&PartEnds) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<(PartEnds, Outcome)> {
+    copy: &mut dyn FnMut(&PartEnds) -> Result<Outcome, JobError>,
+) -> Result<(PartEnds, Outcome), JobError> {
     let all = job.description.ends();
     let order = turns(&job.directory, turn, all.len());
     let last = order.last().copied();
@@ -246,7 +233,7 @@ pub fn on_some_ends(
                     2.. => (ends.at_source(job.description.source.as_os_str()), "sources"),
                     _ => (ends.target.clone(), "targets"),
                 };
-                let shown = haul_proto::path::escape(shown.as_bytes());
+                let shown = escape(shown.as_bytes());
                 show::stderr().notice(&format!("{shown} does not answer: other {others} take its turns for a while"));
                 if Some(at) == last {
                     return Ok((ends.clone(), outcome));
@@ -255,5 +242,5 @@ pub fn on_some_ends(
             _ => return Ok((ends.clone(), outcome)),
         }
     }
-    anyhow::bail!("the job has no target")
+    Err(JobError::of_text(&"the job has no target"))
 }

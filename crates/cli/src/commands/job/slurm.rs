@@ -1,31 +1,28 @@
 //! `haul job run --slurm`: submits shards to Slurm during the plan, follows them, and has Slurm finish the job.
 
-mod follow;
-
 use std::ffi::OsString;
 
-use follow::{SlurmRun, SlurmRunEnd};
-use haul_base::copy::runtime_control::RuntimeControl;
-use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
+use haul_job::exclusive::begin_comparison;
+use haul_job::finish::{is_to_be_compared, worse};
+use haul_job::node::{PartDisplay, StepContext};
 use haul_job::opened::OpenedJob;
 use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
+use haul_job::report_text::print_report;
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::client::SlurmClient;
+use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd};
 use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::view::cancel_tasks;
 use haul_show as show;
 use haul_show::exit::Exit;
 
-use super::comparison::{begin, is_to_be_compared, worse};
 use super::local::job_of;
-use super::merged::print_report;
-use super::part::PartDisplay;
+use super::step::watched;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::signals::Watch;
 
 /// Options that need `--slurm`.
 const OPTIONS: [&OptionRow; 8] = [
@@ -70,7 +67,7 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
     let exit = submit_and_follow(values, &job, &own)?;
     match verifies_in_shards && is_to_be_compared(&job, exit) {
         true => {
-            let mut comparison = begin(&job)?;
+            let mut comparison = begin_comparison(&job)?;
             let settings = kept(&mut comparison, Some(own))?;
             Ok(worse(exit, submit_and_follow(values, &comparison, &settings)?))
         }
@@ -84,16 +81,16 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
     if !is_quiet {
         show::stderr().plain(&format!("job {}", shown(directory.path())));
     }
-    let cancel = Cancel::new();
-    let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None)?;
-    let part = cancel.of_part();
-    let client = SlurmClient { cancel: &part };
     let follows = !values.is_set(&flags::job::NO_WAIT);
-    let ended = watch.during(|| -> anyhow::Result<SlurmRunEnd> {
+    let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
+    let ended = watched(job, display, None, |step| {
+        let part = step.cancel.of_part();
         let _lock = ShardLock::wait(directory, LockedWork::Submit, &part, &mut |holder| {
             show::stderr().notice(&format!("the job is submitted and followed by {}; waiting", holder.shown()));
         })?;
-        SlurmRun { job, settings, client: &client, cancel: &part, is_quiet, follows }.carry_out()
+        let client = SlurmClient { cancel: &part };
+        let step = StepContext { cancel: &part, ..*step };
+        SlurmRun { step, settings, client: &client, follows }.carry_out()
     })?;
     if matches!(ended, SlurmRunEnd::Finished(_)) {
         // sbatch may outlive its caller, and submit shards that are done by now.

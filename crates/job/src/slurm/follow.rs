@@ -4,22 +4,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use haul_base::sys::cancel::Cancel;
-use haul_job::error::JobError;
-use haul_job::opened::OpenedJob;
-use haul_job::plan_index::PlanIndex;
-use haul_job::slurm::client::{SlurmCallError, SlurmClient};
-use haul_job::slurm::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
-use haul_job::slurm::queue::{SlurmTask, summary};
-use haul_job::slurm::settings::SlurmSettings;
-use haul_job::slurm::submissions::SlurmSubmission;
-use haul_job::slurm::submit::{SlurmState, SubmittedFinish};
-use haul_job::slurm::view::ask;
-use haul_job::slurm::waves::WaveLimits;
 use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
-use crate::commands::job::plan::BegunPlan;
+use super::client::{SlurmCallError, SlurmClient};
+use super::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
+use super::queue::{SlurmTask, summary};
+use super::settings::SlurmSettings;
+use super::submissions::SlurmSubmission;
+use super::submit::{SlurmState, SubmittedFinish};
+use super::view::ask;
+use super::waves::WaveLimits;
+use crate::begun_plan::BegunPlan;
+use crate::error::JobError;
+use crate::node::{PartDisplay, StepContext};
+use crate::opened::OpenedJob;
+use crate::plan_index::PlanIndex;
 
 /// The end of following a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,53 +38,51 @@ pub enum SlurmRunEnd {
 
 /// A job on Slurm.
 pub struct SlurmRun<'a> {
-    /// The job.
-    pub job: &'a OpenedJob,
+    /// The step: its end ends following, not the tasks.
+    pub step: StepContext<'a>,
     /// Settings of tasks.
     pub settings: &'a SlurmSettings,
     /// Calls Slurm.
     pub client: &'a SlurmClient<'a>,
-    /// Ends following, not the tasks.
-    pub cancel: &'a Cancel,
-    /// Whether only errors are shown.
-    pub is_quiet: bool,
     /// Whether the job is followed to its end.
     pub follows: bool,
 }
 
 impl SlurmRun<'_> {
     /// Plans, submits and follows.
-    pub fn carry_out(&self) -> anyhow::Result<SlurmRunEnd> {
-        let directory = &self.job.directory;
-        let ready = self.patiently(|| Ok((self.client.max_array_size()?, ask(self.job, self.client)?)))?;
+    pub fn carry_out(&self) -> Result<SlurmRunEnd, JobError> {
+        let directory = &self.step.job.directory;
+        let ready = self.patiently(|| Ok((self.client.max_array_size()?, ask(self.step.job, self.client)?)))?;
         let Some((array_size, mut tasks)) = ready else { return Ok(SlurmRunEnd::Interrupted) };
         let is_planned = PlanIndex::read(directory)?.complete.is_some();
         if !is_planned {
             // The next plan reuses the numbers of an interrupted one.
             let ids: Vec<_> = tasks.drain(..).map(|task| task.job).collect();
             self.patiently(|| self.client.cancel(&ids))?;
-            forget_submissions(self.job)?;
+            forget_submissions(self.step.job)?;
         }
-        let begun = BegunPlan::begin(self.job, self.cancel)?;
+        let begun = BegunPlan::begin(&self.step)?;
         let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows };
-        let mut state = SlurmState::new(self.job, self.settings, self.client, limits)?;
+        let mut state = SlurmState::new(self.step.job, self.settings, self.client, limits)?;
         if self.patiently(|| state.take_over(&tasks))?.is_none() {
             return Ok(SlurmRunEnd::Interrupted);
         }
         let planned = AtomicBool::new(false);
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
-                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel, &mut |_| {})).transpose();
+                let walked = begun.map(|begun| begun.carry_out(&self.step, &mut |_| {})).transpose();
                 planned.store(true, Ordering::Release);
                 walked
             });
             let followed = self.follow(&mut state, &planned);
             if followed.is_err() {
-                self.cancel.cancel();
+                self.step.cancel.cancel();
             }
             let walked = planner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match followed? {
-                SlurmRunEnd::Interrupted if !self.cancel.is_cancelled() => walked.map(|_| SlurmRunEnd::Interrupted),
+                SlurmRunEnd::Interrupted if !self.step.cancel.is_cancelled() => {
+                    walked.map(|_| SlurmRunEnd::Interrupted)
+                }
                 end => Ok(end),
             }
         })
@@ -93,7 +91,7 @@ impl SlurmRun<'_> {
     /// Repeats a call until Slurm answers; `None` if interrupted.
     fn patiently<T>(&self, mut call: impl FnMut() -> Result<T, SlurmCallError>) -> Result<Option<T>, JobError> {
         let mut has_told = false;
-        while !self.cancel.is_cancelled() {
+        while !self.step.cancel.is_cancelled() {
             match call() {
                 Ok(done) => return Ok(Some(done)),
                 Err(SlurmCallError::Refused(error)) => return Err(error),
@@ -101,7 +99,7 @@ impl SlurmRun<'_> {
                     if !std::mem::replace(&mut has_told, true) {
                         show::stderr().notice(&format!("{why}; trying again"));
                     }
-                    self.cancel.wait(POLL_EVERY);
+                    self.step.cancel.wait(POLL_EVERY);
                 }
             }
         }
@@ -113,12 +111,12 @@ impl SlurmRun<'_> {
         let mut pace = CallPace::new(clock.elapsed());
         let (mut last_shown, mut last_trouble) = (String::new(), String::new());
         loop {
-            if self.cancel.is_cancelled() {
+            if self.step.cancel.is_cancelled() {
                 return Ok(SlurmRunEnd::Interrupted);
             }
             // Read before the index: a plan that has ended by now adds no shard.
             let has_ended = planned.load(Ordering::Acquire);
-            let index = PlanIndex::read(&self.job.directory)?;
+            let index = PlanIndex::read(&self.step.job.directory)?;
             let is_complete = index.complete.is_some();
             if has_ended && !is_complete {
                 return Ok(SlurmRunEnd::Interrupted);
@@ -126,7 +124,7 @@ impl SlurmRun<'_> {
             state.add_planned(&index)?;
             let mut trouble = None;
             if pace.begins_poll(clock.elapsed()) {
-                match ask(self.job, self.client) {
+                match ask(self.step.job, self.client) {
                     Ok(tasks) => {
                         state.update(&tasks)?;
                         self.show(state, &index, &tasks, &mut last_shown);
@@ -154,7 +152,7 @@ impl SlurmRun<'_> {
             if is_complete && let Some(end) = self.end(state) {
                 return Ok(end);
             }
-            self.cancel.wait(CHECK_EVERY);
+            self.step.cancel.wait(CHECK_EVERY);
         }
     }
 
@@ -164,7 +162,7 @@ impl SlurmRun<'_> {
         match state.finish {
             SubmittedFinish::Queued(_) if !self.follows && !state.tracker.has_waiting() => Some(SlurmRunEnd::Submitted),
             SubmittedFinish::Ended(0) => Some(SlurmRunEnd::Finished(Exit::Done)),
-            SubmittedFinish::Ended(status) if self.job.directory.report().exists() => {
+            SubmittedFinish::Ended(status) if self.step.job.directory.report().exists() => {
                 Some(SlurmRunEnd::Finished(exit_of(status)))
             }
             SubmittedFinish::Ended(_) if is_out && state.tracker.has_failed() => {
@@ -185,7 +183,7 @@ impl SlurmRun<'_> {
         let more = if index.complete.is_some() { "" } else { " planned so far" };
         let shards = units::counted(state.tracker.planned() as u64, "shard", "shards");
         let line = format!("{} of {shards}{more} done; Slurm: {}", state.tracker.done(), summary(tasks));
-        if !self.is_quiet && line != *last {
+        if self.step.display != PartDisplay::Quiet && line != *last {
             show::stderr().plain(&line);
             *last = line;
         }

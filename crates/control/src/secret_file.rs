@@ -10,10 +10,10 @@ use std::path::Path;
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_base::trusted_files::{OthersMay, TrustError, read_own};
+use haul_base::usage_error::UsageError;
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
-use crate::args::operand::host_label;
+use crate::operand::host_label;
 
 /// Longest file with a secret.
 const FILE_MAX: u64 = 4096;

@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use haul_base::copy::credentials::OPEN;
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{ClientCredentials, PublicKey, Secret};
+use haul_base::usage_error::UsageError;
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
-
-use super::UsageError;
 
 /// Their prefix.
 const SCHEME: &[u8] = b"haul://";

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use haul_base::copy::credentials::OPEN;
-use haul_base::copy::spec::PublicKey;
+use crate::copy::credentials::OPEN;
+use crate::copy::spec::PublicKey;
 
 /// Fewest hexadecimal digits behind a `#` that may be a secret anywhere.
 const DIGITS_MIN: usize = 16;
@@ -64,7 +64,6 @@ mod tests {
             ("write haul://HOST:PORT/#SECRET:PATH", "write haul://HOST:PORT/#SECRET:PATH"),
         ] {
             assert_eq!(without_secrets(text), shown);
-            assert_eq!(crate::text::harmless(text.lines().next().unwrap()), shown.lines().next().unwrap());
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use haul_show::display::Mode;
-use haul_show::lost_output::stdout;
+use crate::display::Mode;
+use crate::lost_output::stdout;
 
 /// Prints requested text on standard output. An error makes the command fail at its end; a closed pipe is none.
 pub fn print(text: &str) {

@@ -1,0 +1,77 @@
+//! Operands that mean something else than what was typed, and sources relative to a base.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use haul_base::copy::location::{Host, Location};
+use haul_control::operand::{host_colon, host_label, parse_operand};
+use haul_proto::path::escape;
+
+use super::{UsageError, flags};
+
+/// Refuses `12:30.log` if a local file has that name: by scp's rule, it is a path on the host 12.
+pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+    let bytes = operand.as_bytes();
+    let is_remote = matches!(parse_operand(operand), Ok(Location { host: Host::Remote { .. }, .. }));
+    let Some(colon) = host_colon(bytes).filter(|_| is_remote && exists(operand)) else { return Ok(()) };
+    let host_at = bytes[..colon].iter().rposition(|&byte| byte == b'@').map_or(0, |at| at + 1);
+    if bytes[host_at] == b'[' {
+        return Ok(());
+    }
+    let [user, host, path] = [&bytes[..host_at], &bytes[host_at..colon], &bytes[colon + 1..]].map(escape);
+    let shown = escape(bytes);
+    Err(UsageError::new(format!("{shown}: a local file has this name, but {host} would be a host"))
+        .remedy(format!("write ./{shown} for the file, or {user}[{host}]:{path} for the host")))
+}
+
+/// Refuses `'~/x'` in quotes, which the shell did not expand, unless there is an entry `~`.
+pub fn refuse_quoted_home(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+    let bytes = operand.as_bytes();
+    let below = match bytes {
+        b"~" => b"",
+        [b'~', b'/', below @ ..] => below,
+        _ => return Ok(()),
+    };
+    if exists(OsStr::new("~")) {
+        return Ok(());
+    }
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("~"), PathBuf::from);
+    let meant = if below.is_empty() { home } else { home.join(OsStr::from_bytes(below)) };
+    Err(UsageError::new(format!("{}: ~ in quotes is not your home directory", escape(bytes)))
+        .remedy(format!("write {}, or ~ without quotes", escape(meant.as_os_str().as_bytes()))))
+}
+
+/// Puts a relative source without a host on the base's host.
+pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError> {
+    match source.host == base.host || source.path.is_absolute() {
+        true => Ok(()),
+        false if source.host == Host::Local => {
+            source.host = base.host.clone();
+            Ok(())
+        }
+        false => Err(UsageError::new(format!(
+            "{}: BASE is on {}, but a source is on {}",
+            flags::DIRBASE.typed(),
+            host_label(&base.host),
+            host_label(&source.host)
+        ))
+        .remedy("name the sources without a host: they are relative to BASE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_home_is_refused_unless_there_is_such_an_entry() {
+        let refused = |operand: &str, exists: bool| refuse_quoted_home(OsStr::new(operand), &|_| exists).err();
+        for operand in ["~", "~/x", "~//x"] {
+            let error = refused(operand, false).unwrap().to_string();
+            assert!(error.contains("in quotes") && error.contains("\nhint: write /"), "{error}");
+            assert!(refused(operand, true).is_none());
+        }
+        assert!(refused("~backup", false).is_none() && refused("a/~", false).is_none());
+    }
+}

@@ -1,0 +1,232 @@
+//! The last step of a job: work that no shard can do alone, and one report.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haul_base::copy::error::Outcome;
+use haul_base::copy::spec::{CopyRange, RangeLen};
+use haul_base::sys::cancel::Cancel;
+use haul_show::exit::Exit;
+use haul_show::{self as show, json};
+
+use crate::comparison::record;
+use crate::description::PartEnds;
+use crate::error::{JobError, shown};
+use crate::exclusive::release;
+use crate::job_file::JobFile;
+use crate::node::{PartDisplay, StepContext};
+use crate::opened::OpenedJob;
+use crate::options::JobPart;
+use crate::overview::{JobOverview, ShardState};
+use crate::part::{PartPlan, PartSources, copy, full_copy_plan, list_plan, on_some_ends, verify_plan};
+use crate::plan_index::PlanTotals;
+use crate::report::{MergedReport, write as write_report};
+use crate::report_text::print_report;
+use crate::shard_lock::{LockedWork, ShardLock};
+use crate::shard_progress::LiveProgress;
+
+/// Most missing shards listed by number.
+const LISTED: usize = 20;
+/// Interval at which `--wait` checks the shards.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// Waits until every shard is done or has failed. An interrupted one is expected to run again.
+pub fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
+    loop {
+        job.directory.refuse_cancelled()?;
+        let overview = JobOverview::read(&job.directory)?;
+        let has_ended = |state: &ShardState| state.is_done() || state.has_failed();
+        if overview.complete.is_some() && overview.shards.iter().all(|(_, state)| has_ended(state)) {
+            return Ok(());
+        }
+        if cancel.wait(CHECK_EVERY) {
+            return Err(JobError::cancelled(job.directory.path()));
+        }
+    }
+}
+
+/// The last step of a job.
+pub struct JobFinish<'a> {
+    /// The step.
+    pub step: StepContext<'a>,
+    /// Whether source and target are compared.
+    pub verifies: bool,
+}
+
+impl JobFinish<'_> {
+    /// Finishes the job, if every shard is done.
+    pub fn carry_out(&self) -> Result<Exit, JobError> {
+        let directory = &self.step.job.directory;
+        directory.refuse_cancelled()?;
+        let cancel = self.step.cancel.of_part();
+        let step = StepContext { cancel: &cancel, ..self.step };
+        let mut has_waited = false;
+        let _lock = ShardLock::wait(directory, LockedWork::Finish, &cancel, &mut |holder| {
+            has_waited = true;
+            show::stderr().notice(&format!("the job is being finished by {}; waiting for it", holder.shown()));
+        })?;
+        let overview = JobOverview::read(directory)?;
+        if has_waited && overview.is_finished() {
+            let report = MergedReport::of(&overview);
+            print_report(self.step.job, &report, self.step.display);
+            return Ok(if report.failed > 0 { Exit::Failed } else { Exit::of_vanished(report.vanished) });
+        }
+        let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
+            show::stderr().error(&self.refusal(&overview));
+            return Ok(Exit::Failed);
+        };
+        if self.step.job.description.verifies {
+            return self.finish_comparison(&step, &overview, &totals);
+        }
+        let named = name_divided_files(&step, &overview)?;
+        if !named.is_complete() {
+            return Ok(named);
+        }
+        let part = self.part(&totals);
+        // A part without files is normal, except in a whole copy.
+        let is_usual = part == JobPart::Whole || self.step.display == PartDisplay::Json;
+        let shown = if is_usual { step } else { step.quiet() };
+        let outcome = copy_part(&shown, &mut |ends| full_copy_plan(&shown, ends, part))?;
+        let exit = Exit::of(&outcome);
+        if !exit.is_complete() {
+            return Ok(exit);
+        }
+        let verified = match self.verifies {
+            true => Some(copy_part(&step, &mut |ends| verify_plan(&step, ends, JobPart::Whole))?),
+            false => None,
+        };
+        let mut report = MergedReport::of_shards(&overview);
+        report.vanished += vanished(&outcome);
+        report.is_same = verified.as_ref().map(|outcome| Exit::of(outcome).is_complete());
+        write_report(directory, &report, &json::last(&outcome))?;
+        release(self.step.job);
+        print_report(self.step.job, &report, self.step.display);
+        Ok(match verified {
+            Some(verified) if Exit::of(&verified) != Exit::Done => Exit::of(&verified),
+            None if totals.failed > 0 => Exit::Failed,
+            _ => Exit::of_vanished(report.vanished),
+        })
+    }
+
+    /// Compares entries outside of shards: directories, or everything if links and special files are preserved.
+    fn finish_comparison(
+        &self,
+        step: &StepContext<'_>,
+        overview: &JobOverview,
+        totals: &PlanTotals,
+    ) -> Result<Exit, JobError> {
+        let (directory, part) = (&self.step.job.directory, self.part(totals));
+        let shown = if step.display == PartDisplay::Json { *step } else { step.quiet() };
+        let outcome = copy_part(&shown, &mut |ends| verify_plan(&shown, ends, part))?;
+        let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
+        let mut report = MergedReport::of_shards(overview);
+        report.vanished += summary.files.vanished;
+        report.failed += summary.files.failed + summary.integrity.comparison.unwrap_or_default().differences;
+        let is_same = report.failed == 0;
+        report.is_same = Some(is_same);
+        write_report(directory, &report, &json::last(&outcome))?;
+        record(directory, is_same)?;
+        print_report(self.step.job, &report, self.step.display);
+        Ok(if is_same { Exit::of_vanished(report.vanished) } else { Exit::Failed })
+    }
+
+    /// The part for the last copy: directories alone, if lists have every other entry.
+    fn part(&self, totals: &PlanTotals) -> JobPart {
+        let has_unlisted = totals.linked > 0 || totals.others > 0;
+        if self.step.job.description.options.deletes() || has_unlisted { JobPart::Whole } else { JobPart::Directories }
+    }
+
+    fn refusal(&self, overview: &JobOverview) -> String {
+        let job = shown(self.step.job.directory.path());
+        if overview.complete.is_none() {
+            let why = match &overview.planner {
+                Some(planner) => format!("it is planned by {}", planner.shown()),
+                None => "its planning was interrupted".to_owned(),
+            };
+            return format!("{job}: the plan is not complete: {why}\nhint: haul job run {job} completes it");
+        }
+        let missing = overview.missing();
+        let mut numbers: Vec<_> = missing.iter().take(LISTED).map(u32::to_string).collect();
+        if missing.len() > LISTED {
+            numbers.push(format!("and {} more", missing.len() - LISTED));
+        }
+        let what = if missing.len() == 1 { "shard is" } else { "shards are" };
+        format!(
+            "{job}: {} {what} not done: {}\nhint: haul job shard {job} N copies one, haul job run {job} all of them",
+            missing.len(),
+            numbers.join(", ")
+        )
+    }
+}
+
+/// Names files that were copied in ranges: one copy for each range length.
+fn name_divided_files(step: &StepContext<'_>, overview: &JobOverview) -> Result<Exit, JobError> {
+    let mut lists: BTreeMap<u64, (RangeLen, Vec<JobFile>)> = BTreeMap::new();
+    for (shard, _) in &overview.shards {
+        if let Some(range) = shard.range.filter(|range| range.number == 0) {
+            let (_, of_len) = lists.entry(range.len.get()).or_insert((range.len, Vec::new()));
+            of_len.push(step.job.directory.list(shard.number));
+        }
+    }
+    let mut all = Exit::Done;
+    for (len, lists) in lists.into_values() {
+        match name_files_of(&step.quiet(), len, &lists)? {
+            Exit::Done | Exit::Vanished => {}
+            Exit::Failed => all = Exit::Failed,
+            exit => return Ok(exit),
+        }
+    }
+    Ok(all)
+}
+
+fn name_files_of(step: &StepContext<'_>, len: RangeLen, lists: &[JobFile]) -> Result<Exit, JobError> {
+    let job = shown(step.job.directory.path());
+    let outcome = copy_recorded(step, &format!("names-{}.jsonl", len.get()), &mut |ends| {
+        let lists = PartSources::Lists { name: format!("divided files of {job}"), lists: lists.to_vec() };
+        let mut plan = list_plan(step, lists, ends)?;
+        plan.copy.options.range = Some(CopyRange::Finish(len));
+        Ok(plan)
+    })?;
+    let exit = Exit::of(&outcome);
+    if exit == Exit::Failed {
+        show::stderr().error(&format!(
+            "{job}: not every file has all its ranges\nhint: haul job status --json {job} has the ranges of shards"
+        ));
+    }
+    Ok(exit)
+}
+
+fn copy_part(
+    step: &StepContext<'_>,
+    plan: &mut dyn FnMut(&PartEnds) -> Result<PartPlan, JobError>,
+) -> Result<Outcome, JobError> {
+    copy_recorded(step, "finish.jsonl", plan)
+}
+
+/// Copies a part. Its failures are recorded under this name in `failures/`.
+fn copy_recorded(
+    step: &StepContext<'_>,
+    failures: &str,
+    plan: &mut dyn FnMut(&PartEnds) -> Result<PartPlan, JobError>,
+) -> Result<Outcome, JobError> {
+    let failures = step.job.directory.step_failures(failures);
+    let (_, outcome) =
+        on_some_ends(step.job, 0, &mut |ends| copy(plan(ends)?, failures.clone(), step, &LiveProgress::default()))?;
+    Ok(outcome)
+}
+
+/// Entries that vanished during a part.
+fn vanished(outcome: &Outcome) -> u64 {
+    outcome.as_ref().map_or(0, |summary| summary.files.vanished)
+}
+
+/// Whether a job with this exit status is to be compared.
+pub fn is_to_be_compared(job: &OpenedJob, exit: Exit) -> bool {
+    let is_finished = (exit.is_complete() || exit == Exit::Failed) && job.directory.report().exists();
+    is_finished && !job.description.verifies
+}
+
+/// The exit status of a job and its comparison.
+pub fn worse(copied: Exit, compared: Exit) -> Exit {
+    if compared == Exit::Done { copied } else { compared }
+}
