@@ -3,6 +3,7 @@
 use std::fs;
 
 use haul_job::report_text::ReportLine;
+use haul_job::status_text::JobStatusLine;
 use haul_show::json::{FailureLine, JobLine, NoticeLine};
 use haul_show::partials::PartialLine;
 use haul_show::served::ServeLine;
@@ -11,7 +12,6 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::commands::config::OptionLine;
-use crate::commands::job::status::JobStatusLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
 use crate::probe::json::ProbeLine;

@@ -54,3 +54,5 @@ pub mod shard_run;
 
 pub mod local_run;
 pub mod slurm;
+
+pub mod status_text;

@@ -8,7 +8,7 @@ mod manifest;
 mod plan;
 mod shard;
 mod slurm;
-pub mod status;
+mod status;
 mod step;
 mod verify;
 
