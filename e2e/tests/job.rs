@@ -9,7 +9,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use haul_e2e::{Haul, ProgramRun, Remote, Rng, Sandbox, compare, eventually, fifo, listing, mode, mtime, set_mtime};
+use haul_e2e::{
+    Haul, ProgramRun, Remote, Rng, Sandbox, compare, eventually, fifo, give_to_user, listing, mode, mtime, set_mtime,
+};
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use serde_json::Value;
 
@@ -315,24 +317,53 @@ fn filters_and_special_files_hold_in_a_job() {
 }
 
 #[test]
-fn a_failing_file_is_named_and_the_job_does_not_finish() {
+fn a_failed_file_is_named_once_and_everything_else_is_finished() {
     let sandbox = Sandbox::new();
     sandbox.file("src/good", "good");
-    sandbox.file("src/bad", "bad");
-    sandbox.file("to/src/bad", "something else");
-    let run = job(&sandbox, &["run", "-r", "--dir", "job", "src", "to"]).run().ends(1);
-    run.says(["already exists and differs", "not all shards are done"]);
-    let (failed, exit) = status(&sandbox);
-    assert_eq!((failed["shards"]["failed"].as_u64(), exit), (Some(1), Some(1)), "{failed}");
-    let table = job(&sandbox, &["status", "job"]).run().ends(1).stdout;
-    assert!(table.contains("failed: see ") && table.contains("failures/000000.jsonl"), "{table}");
-    let failures = fs::read_to_string(sandbox.path("job/failures/000000.jsonl")).unwrap();
-    let line: Value = serde_json::from_str(failures.trim_end()).unwrap();
-    assert!(line["path"].as_str().unwrap().ends_with("bad"), "{line}");
-    // The next run succeeds.
-    fs::remove_file(sandbox.path("to/src/bad")).unwrap();
-    job(&sandbox, &["run", "job"]).run().succeeds();
-    assert!(!sandbox.path("job/failures/000000.jsonl").exists());
+    sandbox.file("src/closed", "closed");
+    sandbox.dir("src/empty");
+    sandbox.dir("src/links");
+    fs::hard_link(sandbox.path("src/good"), sandbox.path("src/links/good")).unwrap();
+    set_mtime(&sandbox.path("src/empty"), 1_400_000_000, 5);
+    fs::set_permissions(sandbox.path("src/closed"), Permissions::from_mode(0)).unwrap();
+    give_to_user(&sandbox.dir("own"));
+    give_to_user(&sandbox.dir("own/to"));
+    give_to_user(&sandbox.file("own/to/extraneous", "x"));
+    let user = |words: &[&'static str]| {
+        let words = std::iter::once("job").chain(words.iter().copied());
+        sandbox.haul_of_user(words.collect::<Vec<_>>()).run()
+    };
+    let words = ["run", "--sync", "--delete", "--archive", "--dir", "own/job", "src/", "own/to"];
+    let run = user(&words).ends(1).says(["closed"]);
+    assert!(run.stdout.contains("1 file failed: see failures/ in the job's directory"), "{}", run.account());
+    let inode = |name: &str| fs::metadata(sandbox.path("own/to").join(name)).unwrap().ino();
+    assert_eq!(inode("good"), inode("links/good"));
+    assert_eq!(mtime(&sandbox.path("own/to/empty")), mtime(&sandbox.path("src/empty")));
+    assert!(sandbox.path("own/to/extraneous").exists(), "deletions are withheld");
+    let table = user(&["status", "own/job"]).ends(1).stdout;
+    assert!(table.contains("finished; 1 file failed; haul job run"), "{table}");
+    let failures = sandbox.path("own/job/failures");
+    assert_eq!(listing(&failures), ["finish.jsonl"]);
+    let listed = fs::read_to_string(failures.join("finish.jsonl")).unwrap();
+    let lines: Vec<Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() == 1 && lines[0]["path"].as_str().unwrap().ends_with("closed"), "{listed}");
+    // The next run copies the file, and deletes.
+    fs::set_permissions(sandbox.path("src/closed"), Permissions::from_mode(0o644)).unwrap();
+    user(&["run", "own/job"]).succeeds();
+    assert_eq!(listing(&sandbox.path("own/to")), ["closed", "empty", "good", "links"]);
+    assert!(listing(&failures).is_empty());
+    user(&["status", "own/job"]).succeeds();
+}
+
+#[test]
+fn a_shard_that_failed_as_a_whole_holds_the_last_step() {
+    let sandbox = Sandbox::new();
+    sandbox.file("src/good", "good");
+    sandbox.file("to", "a file where the target directory belongs");
+    let run = job(&sandbox, &["run", "-r", "--dir", "job", "src", "to/below"]).run();
+    assert_ne!(run.status, Some(0), "{}", run.account());
+    assert_eq!(status(&sandbox).0["shards"]["failed"], 1);
+    job(&sandbox, &["finish", "job"]).run().ends(1).says(["1 shard is not done: 0"]);
 }
 
 #[test]
@@ -347,6 +378,19 @@ fn a_file_that_vanishes_after_the_plan_is_counted_by_its_shard_and_the_job() {
     assert!(finished.stdout.contains(r#""vanished":1"#), "{}", finished.account());
     assert_eq!(status(&sandbox).1, Some(5));
     assert_eq!(listing(&sandbox.path("to/src")).len(), 19);
+}
+
+#[test]
+fn a_vanished_file_withholds_no_deletion() {
+    let sandbox = Sandbox::new();
+    (0..3).for_each(|number| drop(sandbox.file(format!("src/{number}"), "x")));
+    sandbox.file("to/extraneous", "x");
+    job(&sandbox, &["plan", "--sync", "--delete", "--dir", "job", "src/", "to"]).run().succeeds();
+    fs::remove_file(sandbox.path("src/1")).unwrap();
+    shard(&sandbox, 0).run().ends(5);
+    let run = job(&sandbox, &["finish", "job"]).run().ends(5);
+    assert!(run.stdout.contains("1 file vanished at the source"), "{}", run.account());
+    assert_eq!(listing(&sandbox.path("to")), ["0", "2"]);
 }
 
 #[test]

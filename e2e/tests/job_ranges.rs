@@ -172,6 +172,28 @@ fn a_source_changed_after_the_plan_is_named() {
 }
 
 #[test]
+fn a_file_in_ranges_gets_its_name_beside_failed_and_vanished_files() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    sandbox.file("to/src/small/3", "something else");
+    plan(&sandbox, &[]);
+    let (of_two, _) = shards(&sandbox, 2);
+    let (_, all_but_large) = shards(&sandbox, RANGES);
+    let (large, _) = shards(&sandbox, RANGES);
+    fs::remove_file(sandbox.path("src/two ranges")).unwrap();
+    for number in large.iter().chain(&all_but_large) {
+        let exit = if of_two.contains(number) { Some(5) } else { None };
+        let status = shard(&sandbox, *number).run().status;
+        assert!(exit.is_none_or(|exit| status == Some(exit)), "shard {number}: {status:?}");
+    }
+    let finished = job(&sandbox, &["finish", "--json", "job"]).run().ends(1);
+    let report = finished.events().pop().unwrap();
+    assert_eq!((&report["failed"], &report["vanished"]), (&1.into(), &1.into()), "{report}");
+    compare(&sandbox.path("src/dir"), &sandbox.path("to/src/dir")).unwrap();
+    assert_eq!(listing(&sandbox.path("to/src/dir")), ["large"]);
+}
+
+#[test]
 fn a_missing_range_is_named_at_the_end_and_can_be_copied_again() {
     let sandbox = Sandbox::new();
     tree(&sandbox);

@@ -225,6 +225,13 @@ impl JobDirectory {
         Ok(())
     }
 
+    /// Removes all lists of failures but this one, which has them all.
+    pub fn clear_failures(&self, all: &str) -> Result<(), JobError> {
+        let folder = self.file("failures");
+        let names = folder.names()?;
+        names.iter().filter(|name| name.as_os_str() != all).try_for_each(|name| folder.join(name).remove())
+    }
+
     /// Removes the whole directory.
     pub fn remove_tree(&self) -> Result<(), JobError> {
         self.file("").remove_tree()

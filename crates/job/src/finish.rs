@@ -11,6 +11,7 @@ use haul_show::{self as show, json};
 
 use crate::comparison::record;
 use crate::description::PartEnds;
+use crate::directory::JobDirectory;
 use crate::error::{JobError, shown};
 use crate::exclusive::release;
 use crate::job_file::JobFile;
@@ -19,23 +20,26 @@ use crate::opened::OpenedJob;
 use crate::options::JobPart;
 use crate::overview::{JobOverview, ShardState};
 use crate::part::{PartPlan, PartSources, copy, full_copy_plan, list_plan, on_some_ends, verify_plan};
-use crate::plan_index::PlanTotals;
+use crate::plan_index::{PlanTotals, PlannedShard};
 use crate::report::{MergedReport, write as write_report};
 use crate::report_text::print_report;
 use crate::shard_lock::{LockedWork, ShardLock};
 use crate::shard_progress::LiveProgress;
+use crate::shard_result::ShardEnd;
 
 /// Most missing shards listed by number.
 const LISTED: usize = 20;
+/// Failures of the last copy or comparison.
+const LAST_FAILURES: &str = "finish.jsonl";
 /// Interval at which `--wait` checks the shards.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// Waits until every shard is done or has failed. An interrupted one is expected to run again.
+/// Waits until every shard has ended. An interrupted one is expected to run again.
 pub fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
     loop {
         job.directory.refuse_cancelled()?;
         let overview = JobOverview::read(&job.directory)?;
-        let has_ended = |state: &ShardState| state.is_done() || state.has_failed();
+        let has_ended = |state: &ShardState| state.has_tried_all() || state.end() == Some(ShardEnd::Failed);
         if overview.complete.is_some() && overview.shards.iter().all(|(_, state)| has_ended(state)) {
             return Ok(());
         }
@@ -54,7 +58,7 @@ pub struct JobFinish<'a> {
 }
 
 impl JobFinish<'_> {
-    /// Finishes the job, if every shard is done.
+    /// Finishes the job, if each file was tried: everything that a plain copy would do beside failed files.
     pub fn carry_out(&self) -> Result<Exit, JobError> {
         let directory = &self.step.job.directory;
         directory.refuse_cancelled()?;
@@ -69,7 +73,7 @@ impl JobFinish<'_> {
         if has_waited && overview.is_finished() {
             let report = MergedReport::of(&overview);
             print_report(self.step.job, &report, self.step.display);
-            return Ok(if report.failed > 0 { Exit::Failed } else { Exit::of_vanished(report.vanished) });
+            return Ok(exit_of(&report));
         }
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
@@ -78,33 +82,38 @@ impl JobFinish<'_> {
         if self.step.job.description.verifies {
             return self.finish_comparison(&step, &overview, &totals);
         }
-        let named = name_divided_files(&step, &overview)?;
-        if !named.is_complete() {
-            return Ok(named);
+        let mut report = MergedReport::of_shards(&overview);
+        for (len, lists) in divided_files(directory, &overview) {
+            let outcome = name_files_of(&step.quiet(), len, &lists)?;
+            let Ok(named) = &outcome else { return Ok(Exit::of(&outcome)) };
+            report.failed += named.files.failed;
+            report.vanished += named.files.vanished;
         }
         let part = self.part(&totals);
         // A part without files is normal, except in a whole copy.
         let is_usual = part == JobPart::Whole || self.step.display == PartDisplay::Json;
         let shown = if is_usual { step } else { step.quiet() };
         let outcome = copy_part(&shown, &mut |ends| full_copy_plan(&shown, ends, part))?;
-        let exit = Exit::of(&outcome);
-        if !exit.is_complete() {
-            return Ok(exit);
+        let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
+        report.vanished += summary.files.vanished;
+        if part == JobPart::Whole {
+            // It has tried all failed files again, and lists what still fails.
+            report.failed = summary.files.failed;
+            directory.clear_failures(LAST_FAILURES)?;
+        } else {
+            report.failed += summary.files.failed.max(totals.failed);
         }
         let verified = match self.verifies {
             true => Some(copy_part(&step, &mut |ends| verify_plan(&step, ends, JobPart::Whole))?),
             false => None,
         };
-        let mut report = MergedReport::of_shards(&overview);
-        report.vanished += vanished(&outcome);
         report.is_same = verified.as_ref().map(|outcome| Exit::of(outcome).is_complete());
         write_report(directory, &report, &json::last(&outcome))?;
         release(self.step.job);
         print_report(self.step.job, &report, self.step.display);
         Ok(match verified {
             Some(verified) if Exit::of(&verified) != Exit::Done => Exit::of(&verified),
-            None if totals.failed > 0 => Exit::Failed,
-            _ => Exit::of_vanished(report.vanished),
+            _ => exit_of(&report),
         })
     }
 
@@ -127,7 +136,7 @@ impl JobFinish<'_> {
         write_report(directory, &report, &json::last(&outcome))?;
         record(directory, is_same)?;
         print_report(self.step.job, &report, self.step.display);
-        Ok(if is_same { Exit::of_vanished(report.vanished) } else { Exit::Failed })
+        Ok(exit_of(&report))
     }
 
     /// The part for the last copy: directories alone, if lists have every other entry.
@@ -159,27 +168,25 @@ impl JobFinish<'_> {
     }
 }
 
-/// Names files that were copied in ranges: one copy for each range length.
-fn name_divided_files(step: &StepContext<'_>, overview: &JobOverview) -> Result<Exit, JobError> {
+/// Files that were copied in ranges, by the length of their ranges: the list of each, if all its ranges are done.
+fn divided_files(directory: &JobDirectory, overview: &JobOverview) -> Vec<(RangeLen, Vec<JobFile>)> {
     let mut lists: BTreeMap<u64, (RangeLen, Vec<JobFile>)> = BTreeMap::new();
-    for (shard, _) in &overview.shards {
-        if let Some(range) = shard.range.filter(|range| range.number == 0) {
+    let is_whole = |(_, state): &(PlannedShard, ShardState)| match state {
+        ShardState::Ended(result) => result.end == ShardEnd::Done && result.counts.vanished == 0,
+        ShardState::Planned | ShardState::Running(_) => false,
+    };
+    for file in overview.shards.chunk_by(|(one, _), (next, _)| one.first_of_file() == next.first_of_file()) {
+        let (first, _) = &file[0];
+        if let Some(range) = first.range.filter(|_| file.iter().all(is_whole)) {
             let (_, of_len) = lists.entry(range.len.get()).or_insert((range.len, Vec::new()));
-            of_len.push(step.job.directory.list(shard.number));
+            of_len.push(directory.list(first.number));
         }
     }
-    let mut all = Exit::Done;
-    for (len, lists) in lists.into_values() {
-        match name_files_of(&step.quiet(), len, &lists)? {
-            Exit::Done | Exit::Vanished => {}
-            Exit::Failed => all = Exit::Failed,
-            exit => return Ok(exit),
-        }
-    }
-    Ok(all)
+    lists.into_values().collect()
 }
 
-fn name_files_of(step: &StepContext<'_>, len: RangeLen, lists: &[JobFile]) -> Result<Exit, JobError> {
+/// Names files that were copied in ranges of this length.
+fn name_files_of(step: &StepContext<'_>, len: RangeLen, lists: &[JobFile]) -> Result<Outcome, JobError> {
     let job = shown(step.job.directory.path());
     let outcome = copy_recorded(step, &format!("names-{}.jsonl", len.get()), &mut |ends| {
         let lists = PartSources::Lists { name: format!("divided files of {job}"), lists: lists.to_vec() };
@@ -187,20 +194,24 @@ fn name_files_of(step: &StepContext<'_>, len: RangeLen, lists: &[JobFile]) -> Re
         plan.copy.options.range = Some(CopyRange::Finish(len));
         Ok(plan)
     })?;
-    let exit = Exit::of(&outcome);
-    if exit == Exit::Failed {
+    if Exit::of(&outcome) == Exit::Failed {
         show::stderr().error(&format!(
             "{job}: not every file has all its ranges\nhint: haul job status --json {job} has the ranges of shards"
         ));
     }
-    Ok(exit)
+    Ok(outcome)
+}
+
+/// The exit status of a finished job, as of one copy.
+pub fn exit_of(report: &MergedReport) -> Exit {
+    if report.failed > 0 { Exit::Failed } else { Exit::of_vanished(report.vanished) }
 }
 
 fn copy_part(
     step: &StepContext<'_>,
     plan: &mut dyn FnMut(&PartEnds) -> Result<PartPlan, JobError>,
 ) -> Result<Outcome, JobError> {
-    copy_recorded(step, "finish.jsonl", plan)
+    copy_recorded(step, LAST_FAILURES, plan)
 }
 
 /// Copies a part. Its failures are recorded under this name in `failures/`.
@@ -213,11 +224,6 @@ fn copy_recorded(
     let (_, outcome) =
         on_some_ends(step.job, 0, &mut |ends| copy(plan(ends)?, failures.clone(), step, &LiveProgress::default()))?;
     Ok(outcome)
-}
-
-/// Entries that vanished during a part.
-fn vanished(outcome: &Outcome) -> u64 {
-    outcome.as_ref().map_or(0, |summary| summary.files.vanished)
 }
 
 /// Whether a job with this exit status is to be compared.

@@ -114,7 +114,7 @@ impl<'a> LocalRun<'a> {
     fn shard(&self, number: u32) -> Result<(), JobError> {
         let ShardRunEnd { exit, result } = run_shard(&self.step.quiet(), number)?;
         let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
-        if result.end != ShardEnd::Done {
+        if !result.end.has_tried_all() {
             *worst = exit;
         }
         if self.step.display != PartDisplay::Quiet {

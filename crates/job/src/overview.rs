@@ -22,14 +22,17 @@ pub enum ShardState {
 }
 
 impl ShardState {
-    /// Whether everything of the shard is at the target.
-    pub fn is_done(&self) -> bool {
-        matches!(self, Self::Ended(result) if result.end == ShardEnd::Done)
+    /// How the last run ended; `None` before, and during a further run.
+    pub fn end(&self) -> Option<ShardEnd> {
+        match self {
+            Self::Ended(result) => Some(result.end),
+            Self::Planned | Self::Running(_) => None,
+        }
     }
 
-    /// Whether the last run has failed.
-    pub fn has_failed(&self) -> bool {
-        matches!(self, Self::Ended(result) if result.end == ShardEnd::Failed)
+    /// Whether each file was tried.
+    pub fn has_tried_all(&self) -> bool {
+        self.end().is_some_and(ShardEnd::has_tried_all)
     }
 }
 
@@ -93,14 +96,14 @@ impl JobOverview {
         }
     }
 
-    /// Numbers of shards that are not done.
+    /// Numbers of shards with files that were not tried.
     pub fn missing(&self) -> Vec<u32> {
-        self.shards.iter().filter(|(_, state)| !state.is_done()).map(|(shard, _)| shard.number).collect()
+        self.shards.iter().filter(|(_, state)| !state.has_tried_all()).map(|(shard, _)| shard.number).collect()
     }
 
-    /// Whether every shard is planned and done.
+    /// Whether every shard is planned, and each file was tried.
     pub fn is_copied(&self) -> bool {
-        self.complete.is_some() && self.shards.iter().all(|(_, state)| state.is_done())
+        self.complete.is_some() && self.shards.iter().all(|(_, state)| state.has_tried_all())
     }
 
     /// Whether the last step is done.
@@ -113,9 +116,9 @@ impl JobOverview {
         self.last_step.and_then(|step| step.is_same)
     }
 
-    /// Number of failed shards.
-    pub fn failed(&self) -> usize {
-        self.shards.iter().filter(|(_, state)| state.has_failed()).count()
+    /// The number of shards with this end.
+    pub fn ended(&self, end: ShardEnd) -> usize {
+        self.shards.iter().filter(|(_, state)| state.end() == Some(end)).count()
     }
 }
 
@@ -124,19 +127,17 @@ impl JobOverview {
 pub struct LastStep {
     /// Whether source and target are equal, if compared.
     pub is_same: Option<bool>,
-    /// Entries in no shard that differ, or could not be compared.
-    pub differences: u64,
+    /// Entries that failed, or that differ.
+    pub failed: u64,
+    /// Entries that vanished after the plan.
+    pub vanished: u64,
 }
 
 impl LastStep {
     fn read(job: &JobDirectory) -> Option<Self> {
         let report: Value = serde_json::from_str(&job.report().read_text().ok()??).unwrap_or_default();
-        let found = &report["finish"];
-        // The summary of a copy has no differences.
-        let differences = found["differences"].as_u64();
-        let differences =
-            differences.map_or(0, |number| number.saturating_add(found["failed"].as_u64().unwrap_or_default()));
-        Some(Self { is_same: report["verified"].as_bool(), differences })
+        let [failed, vanished] = ["failed", "vanished"].map(|name| report[name].as_u64().unwrap_or_default());
+        Some(Self { is_same: report["verified"].as_bool(), failed, vanished })
     }
 }
 
@@ -165,7 +166,7 @@ mod tests {
         result(1, ShardEnd::Failed, "n1", 1.0).write(&job).unwrap();
         let overview = JobOverview::read(&job).unwrap();
         let states: Vec<_> = overview.shards.iter().map(|(_, state)| state).collect();
-        assert!(states[0].is_done() && locks.len() == 3);
+        assert!(states[0].has_tried_all() && locks.len() == 3);
         assert!(matches!(states[1..], [ShardState::Running(_), ShardState::Running(_)]), "these run again");
         assert_eq!(overview.missing(), [1, 2]);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::directory::JobDirectory;
 use crate::error::JobError;
-use crate::overview::{JobOverview, ShardState};
+use crate::overview::{JobOverview, LastStep, ShardState};
 use crate::shard_result::{ShardCounts, ShardEnd, ShardResult};
 
 /// Most slowest shards listed.
@@ -41,7 +41,7 @@ pub struct MergedReport {
     pub files_copied: u64,
     /// Files present before.
     pub files_skipped: u64,
-    /// Files that failed, or that differ. One with several failed ranges counts once.
+    /// Files that failed, or that differ.
     pub failed: u64,
     /// Files that vanished after the plan.
     pub vanished: u64,
@@ -67,9 +67,9 @@ impl MergedReport {
     /// The report of all ended parts.
     pub fn of(overview: &JobOverview) -> Self {
         let mut report = Self::of_shards(overview);
-        let differences = overview.last_step.map_or(0, |step| step.differences);
-        report.failed = report.failed.saturating_add(differences);
-        report.is_same = overview.is_same();
+        if let Some(LastStep { is_same, failed, vanished }) = overview.last_step {
+            (report.is_same, report.failed, report.vanished) = (is_same, failed, vanished);
+        }
         report
     }
 
@@ -77,16 +77,20 @@ impl MergedReport {
     pub fn of_shards(overview: &JobOverview) -> Self {
         let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
         let mut span: Option<(f64, f64)> = None;
-        let mut failed_files = BTreeSet::new();
+        let (mut failed_files, mut vanished_files) = (BTreeSet::new(), BTreeSet::new());
         for (shard, state) in &overview.shards {
             let ShardState::Ended(result) = state else { continue };
             report.add(result);
-            let is_range = shard.range.is_some() && result.end == ShardEnd::Done;
+            let is_range = shard.range.is_some() && result.end == ShardEnd::Done && result.counts.vanished == 0;
             report.range_bytes = report.range_bytes.saturating_add(if is_range { shard.bytes } else { 0 });
-            let is_first_failure =
-                shard.range.is_none() || result.counts.failed > 0 && failed_files.insert(shard.first_of_file());
-            let failed = if is_first_failure { result.counts.failed } else { 0 };
-            report.failed = report.failed.saturating_add(failed);
+            // A file with several such ranges counts once.
+            let counted = |count: u64, seen: &mut BTreeSet<u64>| match shard.range {
+                Some(_) if count > 0 && !seen.insert(shard.first_of_file()) => 0,
+                _ => count,
+            };
+            let ShardCounts { failed, vanished, .. } = result.counts;
+            report.failed = report.failed.saturating_add(counted(failed, &mut failed_files));
+            report.vanished = report.vanished.saturating_add(counted(vanished, &mut vanished_files));
             let end = result.began + result.seconds;
             let (first, last) = span.unwrap_or((result.began, end));
             span = Some((first.min(result.began), last.max(end)));
@@ -99,11 +103,10 @@ impl MergedReport {
 
     fn add(&mut self, result: &ShardResult) {
         self.shards_done += u64::from(result.end == ShardEnd::Done);
-        let ShardCounts { files_copied, files_skipped, failed: _, vanished, bytes, bytes_skipped } = result.counts;
+        let ShardCounts { files_copied, files_skipped, failed: _, vanished: _, bytes, bytes_skipped } = result.counts;
         let sums = [
             (&mut self.files_copied, files_copied),
             (&mut self.files_skipped, files_skipped),
-            (&mut self.vanished, vanished),
             (&mut self.bytes, bytes),
             (&mut self.bytes_skipped, bytes_skipped),
         ];
@@ -194,13 +197,13 @@ mod tests {
                 let range = PlannedRange { number: at, ranges: 4, len: RangeLen::MIN, version };
                 let number = first + u32::try_from(at).unwrap();
                 let shard = PlannedShard { number, files: u64::from(at == 0), bytes: 1 << 20, range: Some(range) };
-                let end = if at == 0 { ShardEnd::Done } else { ShardEnd::Failed };
+                let end = if at == 0 { ShardEnd::Done } else { ShardEnd::Incomplete };
                 (shard, ShardState::Ended(Box::new(result(number, end, "n1", 1.0))))
             })
         };
         let overview = JobOverview::of_shards(of_file(0).chain(of_file(4)).collect());
         let report = MergedReport::of(&overview);
-        assert_eq!((report.failed, report.shards_done), (2, 2));
+        assert_eq!((report.failed, report.vanished, report.shards_done), (2, 2, 2));
         assert_eq!(report.bytes_not_reread(), 2 << 20, "of the two ranges that are done");
         let compared = MergedReport { is_same: Some(true), ..report };
         assert_eq!(compared.bytes_not_reread(), 0);
@@ -238,6 +241,6 @@ mod tests {
         assert_eq!(report.slowest.iter().map(|slow| slow.0).collect::<Vec<_>>(), [1, 2, 0]);
         assert_eq!(report.hosts["n1"], HostTotals { shards: 2, bytes: 2000, seconds: 6.0 });
         assert_eq!(report.json()["hosts"][1]["bytes_per_s"], 125.0);
-        assert_eq!((overview.missing(), overview.failed(), report.vanished), (vec![1, 3], 1, 3));
+        assert_eq!((overview.missing(), overview.ended(ShardEnd::Failed), report.vanished), (vec![1, 3], 1, 3));
     }
 }

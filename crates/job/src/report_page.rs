@@ -12,7 +12,7 @@ use haul_show::{units, verdict};
 
 use crate::overview::{JobOverview, ShardState};
 use crate::report::MergedReport;
-use crate::shard_result::ShardResult;
+use crate::shard_result::{ShardEnd, ShardResult};
 
 /// Points of a line over time.
 const SLICES: usize = 240;
@@ -53,7 +53,7 @@ fn ended(state: &ShardState) -> Option<&ShardResult> {
 }
 
 fn unfinished(overview: &JobOverview) -> Vec<DocumentBlock> {
-    let missing: Vec<_> = overview.shards.iter().filter(|(_, state)| !state.is_done()).collect();
+    let missing: Vec<_> = overview.shards.iter().filter(|(_, state)| state.end() != Some(ShardEnd::Done)).collect();
     let line = |(number, state): (u32, &ShardState)| match state {
         ShardState::Planned => format!("shard {number}: planned"),
         ShardState::Running(holder) => format!("shard {number}: run by {}", harmless(&holder.shown())),

@@ -15,8 +15,16 @@ use crate::report::MergedReport;
 /// The last line of `haul job run --json` and `haul job finish --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(tag = "event", rename = "report")]
-pub struct ReportLine<'a> {
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum ReportLine<'a> {
+    Report(ReportFields<'a>),
+}
+
+/// The merged results.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(inline))]
+pub struct ReportFields<'a> {
     bytes: u64,
     bytes_not_reread: u64,
     bytes_per_s: f64,
@@ -53,7 +61,7 @@ struct SlowShardFields<'a> {
     shard: u32,
 }
 
-impl<'a> From<&'a MergedReport> for ReportLine<'a> {
+impl<'a> From<&'a MergedReport> for ReportFields<'a> {
     fn from(report: &'a MergedReport) -> Self {
         let hosts = report.hosts.iter().map(|(host, totals)| HostFields {
             bytes: totals.bytes,
@@ -88,7 +96,7 @@ pub fn print_report(job: &OpenedJob, report: &MergedReport, display: PartDisplay
     match display {
         PartDisplay::Usual => print(&as_text(job, report)),
         PartDisplay::Json => {
-            print(&encode(&ReportLine::from(report)));
+            print(&encode(&ReportLine::Report(report.into())));
         }
         PartDisplay::Quiet => {}
     }

@@ -18,15 +18,26 @@ const FILE_MAX: u64 = 1 << 20;
 pub enum ShardEnd {
     /// Everything that has not vanished is at the target and verified; or everything was compared, and `failed` counts differences.
     Done,
-    /// Some files failed, or the whole copy.
+    /// Each file was tried, and some failed.
+    Incomplete,
+    /// The whole copy failed.
     Failed,
     /// Stopped, or lost its connection: another run resumes it.
     Interrupted,
 }
 
 impl ShardEnd {
-    const WORDS: [(Self, &'static str); 3] =
-        [(Self::Done, "done"), (Self::Failed, "failed"), (Self::Interrupted, "interrupted")];
+    const WORDS: [(Self, &'static str); 4] = [
+        (Self::Done, "done"),
+        (Self::Incomplete, "incomplete"),
+        (Self::Failed, "failed"),
+        (Self::Interrupted, "interrupted"),
+    ];
+
+    /// Whether each file was tried, so that the job can be finished.
+    pub fn has_tried_all(self) -> bool {
+        matches!(self, Self::Done | Self::Incomplete)
+    }
 
     /// Its word in results and tables.
     pub fn word(self) -> &'static str {
@@ -83,11 +94,11 @@ pub struct ShardResult {
 }
 
 impl ShardResult {
-    /// Replaces the shard's result. A completed shard stays done if a further run is interrupted.
+    /// Replaces the shard's result. An interrupted further run leaves the result of a complete one.
     pub fn write(&self, job: &JobDirectory) -> Result<(), JobError> {
         let earlier = Self::read(job, self.shard)?;
-        let was_done = earlier.is_some_and(|earlier| earlier.end == ShardEnd::Done);
-        if was_done && self.end == ShardEnd::Interrupted {
+        let had_tried_all = earlier.is_some_and(|earlier| earlier.end.has_tried_all());
+        if had_tried_all && self.end == ShardEnd::Interrupted {
             return Ok(());
         }
         let value = json!({
@@ -192,7 +203,7 @@ pub(crate) mod tests {
             counts: ShardCounts {
                 files_copied: 10,
                 files_skipped: 2,
-                failed: u64::from(end == ShardEnd::Failed),
+                failed: u64::from(matches!(end, ShardEnd::Failed | ShardEnd::Incomplete)),
                 vanished: 1,
                 bytes: 1000,
                 bytes_skipped: 5,
@@ -213,6 +224,8 @@ pub(crate) mod tests {
             (ShardEnd::Failed, ShardEnd::Failed),
             (ShardEnd::Done, ShardEnd::Done),
             (ShardEnd::Interrupted, ShardEnd::Done),
+            (ShardEnd::Incomplete, ShardEnd::Incomplete),
+            (ShardEnd::Interrupted, ShardEnd::Incomplete),
             (ShardEnd::Failed, ShardEnd::Failed),
         ] {
             result(1, end, "n1", 1.5).write(&job).unwrap();

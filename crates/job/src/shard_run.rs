@@ -88,7 +88,8 @@ fn copied(step: &StepContext<'_>, shard: &PlannedShard, progress: &LiveProgress)
         shard: number,
         end: match exit {
             // A comparison with differences is complete.
-            Exit::Failed if job.description.verifies && outcome.is_ok() => ShardEnd::Done,
+            Exit::Failed if outcome.is_ok() && job.description.verifies => ShardEnd::Done,
+            Exit::Failed if outcome.is_ok() => ShardEnd::Incomplete,
             Exit::Done | Exit::Vanished => ShardEnd::Done,
             Exit::Interrupted => ShardEnd::Interrupted,
             Exit::Failed | Exit::Usage | Exit::Unreachable => ShardEnd::Failed,

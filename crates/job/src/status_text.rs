@@ -12,6 +12,7 @@ use haul_show::units;
 use serde::Serialize;
 
 use crate::error::shown;
+use crate::finish;
 use crate::opened::OpenedJob;
 use crate::overview::{JobOverview, ShardState};
 use crate::plan_index::PlannedShard;
@@ -22,13 +23,15 @@ use crate::slurm::view::ShardTasks;
 /// Most shards of a state listed by number.
 const NAMED: usize = 20;
 /// The states, in the order of the table.
-const STATES: [&str; 5] = ["planned", "running", "done", "interrupted", "failed"];
+const STATES: [&str; 6] = ["planned", "running", "done", "incomplete", "interrupted", "failed"];
 
-/// 0 for a finished job, 5 if files vanished, 1 if shards failed or a comparison found differences, 4 while work remains.
+/// 0 for a finished job, 5 if files vanished, 1 if shards or files failed or a comparison found differences, 4 while
+/// work remains.
 pub fn exit_of(overview: &JobOverview) -> Exit {
     match overview {
-        _ if overview.failed() > 0 || overview.is_same() == Some(false) => Exit::Failed,
-        _ if overview.is_copied() && overview.is_finished() => Exit::of_vanished(MergedReport::of(overview).vanished),
+        _ if overview.ended(ShardEnd::Failed) > 0 || overview.is_same() == Some(false) => Exit::Failed,
+        _ if overview.is_copied() && overview.is_finished() => finish::exit_of(&MergedReport::of(overview)),
+        _ if overview.ended(ShardEnd::Incomplete) > 0 => Exit::Failed,
         _ => Exit::Interrupted,
     }
 }
@@ -74,7 +77,7 @@ pub fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> 
     if let Some(line) = tasks.line() {
         text.push_str(&format!("\nSlurm: {}\n", harmless(line)));
     }
-    for state in ["running", "interrupted", "failed"] {
+    for state in ["running", "incomplete", "interrupted", "failed"] {
         let of_state: Vec<_> = overview.shards.iter().filter(|(_, found)| state_of(found) == state).collect();
         of_state.iter().take(NAMED).for_each(|shard| text.push_str(&shard_line(job, &shard.0, &shard.1, tasks)));
         if of_state.len() > NAMED {
@@ -116,7 +119,7 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
             let why = result.message.lines().next().unwrap_or_default();
             let why = match (why.is_empty(), result.end) {
                 (false, _) => harmless(why),
-                (true, ShardEnd::Failed) => {
+                (true, ShardEnd::Incomplete) => {
                     let file = shown(job.directory.failures(shard.number).path());
                     format!("{} failed: see {file}", units::files(result.counts.failed))
                 }
@@ -142,21 +145,26 @@ fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
     match overview {
         _ if overview.is_cancelled => format!("cancelled; haul job run {path} continues it"),
         _ if overview.is_copied() && overview.is_finished() => finished(job, overview),
-        _ if overview.is_copied() => format!("all shards are done; next: haul job finish {path}"),
+        _ if overview.is_copied() => format!("all shards have ended; next: haul job finish {path}"),
         _ => format!("unfinished; haul job run {path} copies the rest"),
     }
 }
 
 fn finished(job: &OpenedJob, overview: &JobOverview) -> String {
-    let compared = match overview.is_same() {
-        None => "",
-        Some(true) => "; source and target are the same",
-        Some(false) => "; source and target differ",
+    let failed = overview.last_step.map_or(0, |step| step.failed);
+    let result = match overview.is_same() {
+        None if failed > 0 => {
+            let path = shown(job.directory.path());
+            format!("; {} failed; haul job run {path} tries them again", units::files(failed))
+        }
+        None => String::new(),
+        Some(true) => "; source and target are the same".to_owned(),
+        Some(false) => "; source and target differ".to_owned(),
     };
     let comparison = job.directory.comparison();
     match comparison.description().exists() {
-        true => format!("finished{compared}; haul job status {} shows the comparison", shown(comparison.path())),
-        false => format!("finished{compared}"),
+        true => format!("finished{result}; haul job status {} shows the comparison", shown(comparison.path())),
+        false => format!("finished{result}"),
     }
 }
 

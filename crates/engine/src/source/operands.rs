@@ -393,10 +393,9 @@ impl<'a> OperandOpener<'a> {
     }
 }
 
-/// Whether an argument that is gone was found by an earlier walk, below a base that is still there. In ranges, other
-/// runs copy its other parts.
+/// Whether an argument that is gone was found by an earlier walk, below a base that is still there.
 pub fn is_planned(request: &SourceRequest) -> bool {
-    let base = request.base.as_deref().filter(|_| request.live.is_planned && request.range.is_none());
+    let base = request.base.as_deref().filter(|_| request.live.is_planned);
     base.is_some_and(|base| lookup::stat(Path::new(OsStr::from_bytes(base))).is_ok())
 }
 

@@ -454,7 +454,7 @@ impl Source {
     /// Whether a file that cannot be opened has vanished: its name is gone, and the source argument is still there.
     fn has_vanished(&self, item: &SourceEntry, error: &SourceFileError) -> bool {
         let is_absent = matches!(error, SourceFileError::Io(error) if error.kind() == io::ErrorKind::NotFound);
-        let Some(place) = item.place().filter(|_| is_absent && self.request.range.is_none()) else { return false };
+        let Some(place) = item.place().filter(|_| is_absent) else { return false };
         let is_argument_there =
             if place.is_operand { operands::is_planned(&self.request) } else { place.parent.is_root_there() };
         is_argument_there && place.is_gone()

@@ -22,9 +22,9 @@ enum TrackedShard {
     Queued,
     /// Its task is gone without a result since then. It will be done, failed, waiting or given up.
     Gone(Duration),
-    /// Done.
+    /// Each file was tried.
     Done,
-    /// Files failed.
+    /// The whole copy failed.
     Failed,
     /// Lost too often without progress.
     GivenUp,
@@ -126,7 +126,7 @@ impl ShardTracker {
         for (shard, since) in gone.collect::<Vec<_>>() {
             let RecordedShard { end, progress } = recorded(shard)?;
             let state = match end {
-                Some(ShardEnd::Done) => TrackedShard::Done,
+                Some(ShardEnd::Done | ShardEnd::Incomplete) => TrackedShard::Done,
                 Some(ShardEnd::Failed) => TrackedShard::Failed,
                 Some(ShardEnd::Interrupted) | None if now.saturating_sub(since) < LOST_AFTER => continue,
                 Some(ShardEnd::Interrupted) | None => match self.losses.entry(shard).or_default().add(progress) {
