@@ -198,7 +198,9 @@ mod tests {
                 let number = first + u32::try_from(at).unwrap();
                 let shard = PlannedShard { number, files: u64::from(at == 0), bytes: 1 << 20, range: Some(range) };
                 let end = if at == 0 { ShardEnd::Done } else { ShardEnd::Incomplete };
-                (shard, ShardState::Ended(Box::new(result(number, end, "n1", 1.0))))
+                let mut result = result(number, end, "n1", 1.0);
+                result.counts.vanished = u64::from(at > 1);
+                (shard, ShardState::Ended(Box::new(result)))
             })
         };
         let overview = JobOverview::of_shards(of_file(0).chain(of_file(4)).collect());
