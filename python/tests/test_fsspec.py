@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import pickle
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,40 @@ def test_listings_have_names_kinds_and_sizes(fs: HaulFileSystem, server: Server,
     expected = {"/tree/a": ("file", 100_000), "/tree/below": ("directory", 0), "/tree/link": ("link", 0)}
     assert rows == {**expected, strange: ("file", 1)}
     assert sorted(fs.find("/")) == sorted(["/tree/a", "/tree/below/empty", "/tree/link", strange])
-    assert fs.info("/tree/a") == {"name": "/tree/a", "type": "file", "size": 100_000}
+    mtime = (server.directory / "tree" / "a").stat().st_mtime
+    assert fs.info("/tree/a") == {"name": "/tree/a", "type": "file", "size": 100_000, "mtime": mtime}
     assert fs.ls("/tree/a", detail=False) == ["/tree/a"] and fs.isdir("/tree/below") and fs.isdir("/")
     assert fs.du("/tree") == 100_001 and fs.glob("/t*/b*/e*") == ["/tree/below/empty"]
     with pytest.raises(FileNotFoundError):
         fs.info("/none")
     with pytest.raises(FileNotFoundError):
         fs.ls("/none")
+
+
+def test_a_changed_file_of_the_same_size_is_noticed(fs: HaulFileSystem, server: Server, tmp_path: Path) -> None:
+    file = server.directory / "table"
+    file.write_text("9,9")
+    os.utime(file, ns=(0, 1_600_000_000_250_000_000))
+    assert fs.modified("/table") == datetime(2020, 9, 13, 12, 26, 40, 250_000, timezone.utc)
+    (row,) = fs.ls("/")
+    assert row["mtime"] == 1_600_000_000.25
+    cached = fsspec.filesystem("filecache", fs=fs, check_files=True, cache_storage=str(tmp_path / "cache"))
+    key = fs.ukey("/table")
+    assert cached.cat_file("/table") == b"9,9" and fs.ukey("/table") == key
+    file.write_text("7,7")
+    assert fs.ukey("/table") != key
+    assert cached.cat_file("/table") == b"7,7"
+    with pytest.raises(NotImplementedError, match="does not ask when files were created"):
+        fs.created("/table")
+
+
+def test_each_name_of_a_file_has_its_size(fs: HaulFileSystem, server: Server) -> None:
+    (server.directory / "a").write_text("four")
+    os.link(server.directory / "a", server.directory / "b")
+    config = Path(os.environ["HOME"], ".config", "haul", "config.toml")
+    config.parent.mkdir(parents=True)
+    config.write_text("hard-links = true\n")
+    assert [row["size"] for row in fs.ls("/")] == [4, 4]
 
 
 def test_a_written_file_appears_when_it_is_complete(fs: HaulFileSystem, server: Server) -> None:

@@ -168,6 +168,7 @@ class Item(Event):
     change: str = ""
     reasons: tuple[str, ...] = ()
     bytes: Optional[int] = None
+    modified_ns: Optional[int] = None
 
 
 @dataclass(frozen=True)

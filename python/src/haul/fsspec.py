@@ -1,6 +1,6 @@
 """A file system for fsspec: ``fsspec.filesystem("haul", host="db1")``, ``haul://db1/archive/run7``.
 
-Listings have names, kinds and sizes, but no times and modes. Each operation starts haul, and so logs in: ssh's
+Listings have names, kinds, sizes and times of modification, but no modes. Each operation starts haul, and so logs in: ssh's
 ControlMaster makes that fast.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any, Callable, Optional, Union
 
 from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped,unused-ignore]
@@ -86,7 +87,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
         path = self._strip_protocol(path)
         try:
-            entries = self.place.listing(path, 1, with_sizes=detail)
+            entries = self.place.listing(path, 1)
         except NotADirectoryError:
             rows = [self.info(path)]
         else:
@@ -107,7 +108,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise ValueError("maxdepth must be at least 1")
         top = self._strip_protocol(path)
         try:
-            entries = self.place.listing(top, maxdepth, with_sizes=detail)
+            entries = self.place.listing(top, maxdepth)
         except OSError as error:
             if on_error == "raise":
                 raise
@@ -130,28 +131,23 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         maxdepth: Optional[int] = None,
         withdirs: bool = False,
         detail: bool = False,
-        with_sizes: Optional[bool] = None,
         **_: Any,
     ) -> Any:
-        """As in fsspec, by one listing of the whole tree. ``with_sizes`` is ``detail`` by default."""
+        """As in fsspec, by one listing of the whole tree."""
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
         top = self._strip_protocol(path)
         try:
-            entries = self.place.listing(top, maxdepth, with_sizes=detail if with_sizes is None else with_sizes)
+            entries = self.place.listing(top, maxdepth)
         except NotADirectoryError:
             rows = [self.info(top)]
         except OSError:
             rows = []
         else:
-            rows = [row(top, Entry("directory", 0))] if withdirs else []
+            rows = [row(top, Entry("directory"))] if withdirs else []
             rows += [one for one in rows_below(top, entries) if withdirs or one["type"] != "directory"]
         found = {one["name"]: one for one in sorted(rows, key=lambda one: str(one["name"]))}
         return found if detail else list(found)
-
-    def glob(self, path: str, maxdepth: Optional[int] = None, **kwargs: Any) -> Any:
-        """As in fsspec; sizes are asked for only with ``detail``."""
-        return super().glob(path, maxdepth=maxdepth, with_sizes=kwargs.get("detail", False), **kwargs)
 
     def du(
         self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **_: Any
@@ -160,6 +156,16 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
         sizes = {name: info["size"] for name, info in found.items()}
         return sum(sizes.values()) if total else sizes
+
+    def modified(self, path: str) -> datetime:
+        """The time of last modification, in UTC."""
+        mtime = self.info(path)["mtime"]
+        if mtime is None:
+            raise NotImplementedError(f"{path}: haul does not know when it was modified")
+        return datetime.fromtimestamp(mtime, timezone.utc)
+
+    def created(self, path: str) -> datetime:
+        raise NotImplementedError(f"{path}: haul does not ask when files were created; modified() tells the last change")
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         path = self._strip_protocol(path)
@@ -356,7 +362,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
 
 def row(path: str, entry: Entry) -> dict[str, Any]:
-    return {"name": path, "size": entry.size, "type": KINDS.get(entry.kind, "other")}
+    return {"name": path, "size": entry.size, "type": KINDS.get(entry.kind, "other"), "mtime": entry.mtime}
 
 
 def rows_below(top: str, entries: dict[str, Entry]) -> list[dict[str, Any]]:
