@@ -83,6 +83,17 @@ def test_a_changed_file_of_the_same_size_is_noticed(fs: HaulFileSystem, server: 
         fs.created("/table")
 
 
+@pytest.mark.parametrize("question", ["exists", "isfile", "isdir", "info", "ls", "find", "glob"])
+def test_a_host_that_cannot_be_asked_is_an_exception(server: Server, question: str) -> None:
+    fs = HaulFileSystem(served=server.line, retries=0, skip_instance_cache=True)
+    (server.directory / "file").touch()
+    assert fs.exists("/file") and fs.isfile("/file") and not fs.isdir("/file")
+    assert not fs.exists("/none") and not fs.isfile("/none") and not fs.exists("/file/below")
+    server.stop()
+    with pytest.raises(haul.Unreachable):
+        getattr(fs, question)("/file")
+
+
 def test_each_name_of_a_file_has_its_size(fs: HaulFileSystem, server: Server) -> None:
     (server.directory / "a").write_text("four")
     os.link(server.directory / "a", server.directory / "b")

@@ -157,6 +157,24 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         sizes = {name: info["size"] for name, info in found.items()}
         return sum(sizes.values()) if total else sizes
 
+    def exists(self, path: str, **_: Any) -> bool:
+        """Whether there is such an entry. A host that cannot be asked is an exception."""
+        return self._kind(path) is not None
+
+    def isfile(self, path: str) -> bool:
+        """As ``exists``, of a file."""
+        return self._kind(path) == "file"
+
+    def isdir(self, path: str) -> bool:
+        """As ``exists``, of a directory."""
+        return self._kind(path) == "directory"
+
+    def _kind(self, path: str) -> Optional[str]:
+        try:
+            return str(self.info(path)["type"])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def modified(self, path: str) -> datetime:
         """The time of last modification, in UTC."""
         mtime = self.info(path)["mtime"]
