@@ -32,6 +32,9 @@ def documented(*sections: str) -> set[str]:
     [
         (_options.CopyOptions, COPY_SECTIONS),
         (_options.VerifyOptions, ("haul verify",)),
+        (_options.JobPlanOptions, ("haul job plan, haul job run", *COPY_SECTIONS)),
+        (_options.JobRunOptions, ("haul job plan, haul job run",)),
+        (_options.JobVerifyOptions, ("haul job plan, haul job run",)),
         (_options.SurveyOptions, ("haul survey",)),
         (_options.ProbeOptions, ("haul probe", "Performance", "Connecting", "Copying", "Output")),
     ],
@@ -54,6 +57,7 @@ def test_values_become_words() -> None:
     ("line", "expected"),
     [
         (b'{"event":"unheard_of","x":1}', events.Event("unheard_of", {"x": 1})),
+        (b'{"event":"connecting","host":"db1"}', events.Connecting("connecting", {}, host="db1")),
         (b'{"event":"file","path":"a","new":[1]}', events.File("file", {"new": [1]}, path="a")),
         (b'{"event":"file","path":"\\ufffda","path_hex":"ff61"}', events.File("file", {}, path="\udcffa")),
         (b'{"event":"rate_limit","bytes_per_s":null}', events.RateLimit("rate_limit", {}, bytes_per_s=None)),

@@ -5,10 +5,12 @@
 >>> summary.bytes_per_s
 1850000000.0
 
-``haul.aio`` has the same for asyncio, ``haul.fsspec`` a file system, ``haul.events`` and ``haul.summaries`` the types.
+``haul.aio`` has the same for asyncio, ``haul.job`` jobs of many hosts, ``haul.fsspec`` a file system, ``haul.events`` and ``haul.summaries`` the types.
 """
 
-from . import aio, errors, events, summaries
+from importlib import metadata as _metadata
+
+from . import aio, errors, events, job, summaries
 from ._executable import find_executable
 from .commands import (
     copy,
@@ -38,6 +40,12 @@ from .progress import Display, NotebookDisplay, TextDisplay
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 from .transfer import Transfer
 
+try:
+    __version__ = _metadata.version("haul-transfer")
+except _metadata.PackageNotFoundError:
+    # A checkout on the path, without an installation.
+    __version__ = "unknown"
+
 __all__ = [
     "CopySummary",
     "Display",
@@ -60,11 +68,13 @@ __all__ = [
     "Unreachable",
     "UsageError",
     "VerifySummary",
+    "__version__",
     "aio",
     "copy",
     "errors",
     "events",
     "find_executable",
+    "job",
     "probe",
     "start_copy",
     "start_probe",

@@ -20,7 +20,7 @@ from ._options import (
     option_words,
 )
 from .errors import VANISHED, HaulError, PartialFailure, UnexpectedOutput, error_of
-from .events import Differs, Error, Event, Failed, parse_event
+from .events import Differs, Error, Event, Failed, Item, parse_event
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 
 S = TypeVar("S", bound=Summary)
@@ -83,6 +83,7 @@ class Outcome(Generic[S]):
     error: Optional[Error] = None
     failures: list[Failed] = field(default_factory=list)
     rows: dict[type[Event], list[Any]] = field(default_factory=dict)
+    planned: list[int] = field(default_factory=lambda: [0, 0])
     stderr: deque[str] = field(default_factory=lambda: deque(maxlen=STDERR_LINES_MAX))
 
     def read(self, line: bytes) -> Event:
@@ -96,6 +97,9 @@ class Outcome(Generic[S]):
             self.error = event
         elif isinstance(event, Failed):
             keep(self.failures, event)
+        elif isinstance(event, Item) and event.what == "file" and event.change in ("created", "replaced"):
+            self.planned[0] += 1
+            self.planned[1] += event.bytes or 0
         elif type(event) in TABLES:
             keep(self.rows.setdefault(type(event), []), event)
         return event
@@ -136,6 +140,8 @@ class Outcome(Generic[S]):
                 tables[name] = tuple(self.rows.get(kind, ()))
         if isinstance(summary, SurveySummary):
             tables["failures"] = tuple(self.failures)
+        if isinstance(summary, CopySummary) and summary.dry_run:
+            tables["files_planned"], tables["bytes_planned"] = self.planned
         return replace(summary, **tables)
 
     def partial_failure(self, summary: Summary) -> HaulError:

@@ -108,6 +108,46 @@ class CopyOptions(VerifyOptions, total=False):
     report: StrPath
 
 
+class ShardOptions(TypedDict, total=False):
+    """Where the shards of a job run."""
+
+    local: int
+    slurm: bool
+    nodes: int
+    limit: int
+    partition: str
+    account: str
+    time: str
+    cpus_per_task: int
+    sbatch: Union[str, Iterable[str]]
+    no_wait: bool
+    confirm: str
+
+
+class JobRunOptions(ShardOptions, total=False):
+    """Keywords of ``job.run``."""
+
+    then_verify: bool
+
+
+class JobVerifyOptions(ShardOptions, total=False):
+    """Keywords of ``job.verify``."""
+
+    only_plan: bool
+
+
+class JobPlanOptions(CopyOptions, total=False):
+    """Keywords of ``job.plan``."""
+
+    sync: bool
+    shard_bytes: Size
+    shard_files: Size
+    shard_range: Size
+    sources: StrPath
+    targets: StrPath
+    nodes: int
+
+
 class SurveyOptions(FilterOptions, total=False):
     """Keywords of ``survey``."""
 
