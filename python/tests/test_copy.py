@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import re
@@ -116,6 +117,25 @@ def test_a_probe_predicts_a_rate(tree: Path, tmp_path: Path) -> None:
     assert {check.id for check in forecast.checks} >= {"space", "versions"} and forecast.ends[0].cores > 0
 
 
+def test_a_missing_source_is_a_file_not_found_error(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        haul.copy(tree / "missing", tmp_path / "copy")
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert isinstance(error, haul.SourceNotFound) and error.errno == errno.ENOENT
+        assert error.summary.failed == 1 and error.filename == error.failures[0].path
+        assert "No such file" in str(error) and error.status == 1
+
+
+def test_hints_name_keywords(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("b")
+    with pytest.raises(haul.PartialFailure, match="overwrite=True"):
+        haul.copy(tree / "a", tmp_path / "b")
+    with pytest.raises(haul.HaulError, match="recursive=True"):
+        haul.copy(tree, tmp_path / "c")
+    with pytest.raises(haul.UsageError, match="make_directories=True"):
+        haul.copy(tree / "a", tmp_path / "none" / "below")
+
+
 def test_a_failed_file_is_an_exception_with_the_summary(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(haul.PartialFailure) as caught:
@@ -133,7 +153,7 @@ def test_a_failed_file_is_an_exception_with_the_summary(tree: Path, tmp_path: Pa
     [
         ("a", "b", {"bogus": 1}, haul.UsageError, "unknown keyword: bogus"),
         ("a", "b", {"options": ["--bogus"]}, haul.UsageError, "--bogus"),
-        ("a", "b", {"rate": "fast"}, haul.UsageError, "--xfrrate"),
+        ("a", "b", {"rate": "fast"}, haul.UsageError, "rate='fast': must be a size"),
         ("a\0", "b", {}, haul.UsageError, "NUL"),
         ([], "b", {}, haul.UsageError, "no source"),
         ("-", "b", {}, haul.UsageError, "standard output carries events"),

@@ -19,12 +19,14 @@ from ._options import (
     operands,
     option_words,
 )
-from .errors import VANISHED, HaulError, PartialFailure, UnexpectedOutput, error_of
+from ._wording import error_of, in_python
+from .errors import VANISHED, HaulError, PartialFailure, SourceNotFound, UnexpectedOutput
 from .events import Differs, Error, Event, Failed, Item, parse_event
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 
 S = TypeVar("S", bound=Summary)
 KEPT_MAX = 1000
+NOT_FOUND = "No such file or directory"
 STDERR_LINES_MAX = 200
 LINE_BYTES_MAX = 64 << 20
 STOP_TIMEOUT_S = 10.0
@@ -151,7 +153,9 @@ class Outcome(Generic[S]):
         why, _, hint = first.message.partition("\n")
         others = f", and {summary.failed - 1} more" if summary.failed > 1 else ""
         message = f"{first.host}: {first.path}: {why}{others}"
-        return PartialFailure(message, hint=hint, summary=summary, failures=self.failures)
+        is_missing = all(failed.message.startswith(NOT_FOUND) for failed in self.failures)
+        kind = SourceNotFound if is_missing else PartialFailure
+        return kind(in_python(message), hint=in_python(hint), summary=summary, failures=self.failures)
 
     def spoken(self) -> str:
         """Standard error without the program's name."""

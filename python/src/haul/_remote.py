@@ -18,7 +18,7 @@ from ._options import ConnectionOptions, Word, option_words
 from .errors import HaulError, PartialFailure, UsageError
 from .events import Event, Item
 
-MAKE_HINT = "--mkdir"
+MAKE_HINT = "make_directories=True"
 SERVED_LINK = "goes through no symbolic link"
 """What a server says of a link that is named; other places follow it."""
 BELOW = "/?*"

@@ -31,7 +31,8 @@ from ._options import (
     words_of,
 )
 from ._process import end
-from .errors import UnexpectedOutput, error_of
+from ._wording import error_of
+from .errors import UnexpectedOutput
 from .events import Event
 
 if TYPE_CHECKING:
