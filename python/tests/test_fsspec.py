@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gc
 import io
+import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +21,7 @@ fsspec = pytest.importorskip("fsspec")
 from conftest import Server  # noqa: E402
 
 import haul  # noqa: E402
+from haul import _secrets  # noqa: E402
 from haul._remote import Place, escaped_pattern  # noqa: E402
 from haul.fsspec import HaulFileSystem  # noqa: E402
 
@@ -33,9 +39,15 @@ def test_no_secret_leaves_in_json_and_pickles() -> None:
     fs = HaulFileSystem(served=line, secret_file="/secret", skip_instance_cache=True)
     by_position = HaulFileSystem(None, None, line)
     assert fs.place.served == by_position.place.served == line
+    file = Path(by_position.storage_options["secret_file"])
+    assert file.read_text() == secret and file.stat().st_mode & 0o077 == 0
     texts = [fs.to_json(), repr(fs.place), *(pickle.dumps(one).decode("latin-1") for one in (fs, by_position))]
     assert not any(secret in text for text in texts)
-    assert pickle.loads(pickle.dumps(fs)).place.served == "haul://db1:5031/"
+    revived = Place(served="haul://db1:5031/", connection={"secret_file": "/secret"})
+    assert pickle.loads(pickle.dumps(fs)).place == revived
+    by_name = HaulFileSystem(served=line)
+    assert secret not in by_name.to_json()
+    assert HaulFileSystem.from_json(by_name.to_json()).place.connection == {"secret_file": str(file)}
     public = "haul://db1:5031/in#haul-public-00"
     assert HaulFileSystem(served=public).storage_options == {"served": public}
 
@@ -195,6 +207,51 @@ def test_urls_and_places() -> None:
         HaulFileSystem(colour="red", skip_instance_cache=True)
     with pytest.raises(haul.UsageError, match="both"):
         Place(host="h", served="haul://h/")
+
+
+def test_a_url_names_a_served_directory(server: Server) -> None:
+    (server.directory / "below").mkdir()
+    (server.directory / "below" / "a b").write_text("text")
+    for separator in ":/":
+        url = f"{server.line}{separator}below/a b"
+        with fsspec.open(url, "rt") as file:
+            assert file.read() == "text"
+        opened = fsspec.open(url)
+        assert opened.path == "/below/a b" and server.line[-32:] not in repr(pickle.dumps(opened))
+    assert fsspec.core.url_to_fs(server.line)[0].ls("/", detail=False) == ["/below"]
+    over_ssh = fsspec.core.url_to_fs("haul://db1/archive/a#b")
+    assert over_ssh[0].place.host == "db1" and over_ssh[1] == "/archive/a#b"
+    assert HaulFileSystem._get_kwargs_from_urls("haul://db1/in#open:a") == {"served": "haul://db1/in#open"}
+
+
+def read_in_child(fs: HaulFileSystem, pickled: bytes, answers: Any) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        answers.put(list(pool.map(fs.cat_file, ["/file"] * 4)) + [pickle.loads(pickled).cat_file("/file")])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_other_threads_and_processes_read_too(fs: HaulFileSystem, server: Server, method: str) -> None:
+    (server.directory / "file").write_text("text")
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(fs.cat_file, ["/file"] * 8)) == [b"text"] * 8
+        context: Any = multiprocessing.get_context(method)
+        answers = context.Queue()
+        child = context.Process(target=read_in_child, args=(fs, pickle.dumps(fs), answers))
+        child.start()
+        assert answers.get(timeout=60) == [b"text"] * 5
+        child.join()
+    assert fs.cat_file("/file") == b"text", "the child leaves the file with the secret"
+
+
+def test_a_forked_child_leaves_the_file_with_the_secret() -> None:
+    path = Path(_secrets.file_of("0f" * 16))
+    _secrets.remove(str(path), os.getppid())
+    assert path.exists()
+    program = "import os, sys; from haul._secrets import file_of; print(file_of('a'), flush=True)"
+    program += "; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); print(os.path.exists(file_of('a')))"
+    words = [sys.executable, "-c", program]
+    left, existed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert existed == "True" and not os.path.exists(left), "removed at the end of its process, and not before"
 
 
 def test_a_cache_makes_reads_seekable(fs: HaulFileSystem, server: Server, tree: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ fsspec.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -172,12 +173,18 @@ class Place:
             raise FileNotFoundError(2, "no such file or directory", path)
 
 
-def without_secret(value: Any) -> Any:
-    """A line of ``haul serve`` without its one-time secret, and everything else as it is."""
+SERVED_URL = re.compile(
+    r"(?P<line>haul://[^/#]+/[^/#]*#(?:[0-9a-f]{32}|haul-public-\w+|open))(?:[:/](?P<path>.*))?", re.DOTALL
+)
+"""The line of a ``haul serve``, and a path below its directory."""
+
+
+def split_secret(value: Any) -> tuple[Any, str]:
+    """A line of ``haul serve`` without its one-time secret, and the secret. Everything else stays as it is."""
     if not isinstance(value, str) or "://" not in value:
-        return value
+        return value, ""
     place, _, credential = value.partition("#")
-    return value if credential.startswith(("haul-public-", "open")) else place
+    return (value, "") if credential.startswith(("haul-public-", "open")) else (place, credential)
 
 
 def is_root(path: str) -> bool:

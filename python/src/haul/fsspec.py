@@ -22,7 +22,17 @@ from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped,unused
 from fsspec.utils import infer_storage_options  # type: ignore[import-untyped,unused-ignore]
 
 from . import commands
-from ._remote import Entry, Place, is_root, local_operand, os_errors, parent_of, without_secret
+from ._remote import (
+    SERVED_URL,
+    Entry,
+    Place,
+    is_root,
+    local_operand,
+    os_errors,
+    parent_of,
+    split_secret,
+)
+from ._secrets import file_of
 from ._streams import COPY_BYTES, PipeWriter, ReadFile, TextWriter
 from .summaries import CopySummary
 
@@ -32,9 +42,9 @@ KINDS = {"file": "file", "directory": "directory", "symlink": "link", "special":
 class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     """Files of a host over ssh (``host``), of a ``haul serve`` (``served``), or of this machine (neither).
 
-    ``served`` is the line that ``haul serve`` prints. Its secret is neither in ``to_json`` nor in pickles: a process
-    that loads these needs ``secret_file``. Further keywords are those of ``haul.copy`` for connections, such
-    as ``idfile`` and ``secret_file``. ``auto_mkdir`` makes missing directories above files that are written.
+    ``served`` is the line that ``haul serve`` prints. ``to_json`` and pickles have the name of a file with its secret,
+    never the secret; without ``secret_file``, that file lasts as long as this process. Further keywords are those of
+    ``haul.copy`` for connections, such as ``idfile`` and ``secret_file``. ``auto_mkdir`` makes missing directories above files that are written.
     """
 
     protocol = "haul"
@@ -52,15 +62,23 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         **connection: Any,
     ) -> None:
         super().__init__(use_listings_cache=use_listings_cache, skip_instance_cache=skip_instance_cache)
+        _, secret = split_secret(served)
+        self.secret_file = connection.get("secret_file")
+        if secret:
+            # haul takes one or the other.
+            connection.pop("secret_file", None)
+            self.secret_file = self.secret_file or file_of(secret)
         self.place = Place(host=host, user=user, served=served, connection=connection)
         self.auto_mkdir = auto_mkdir
 
     def __setattr__(self, name: str, value: Any) -> None:
         # fsspec sets these, and makes JSON and pickles of them.
         if name == "storage_args":
-            value = tuple(without_secret(one) for one in value)
+            value = tuple(split_secret(one)[0] for one in value)
         elif name == "storage_options":
-            value = {key: without_secret(one) for key, one in value.items()}
+            value = {key: split_secret(one)[0] for key, one in value.items()}
+            if self.secret_file is not None:
+                value["secret_file"] = os.fspath(self.secret_file)
         super().__setattr__(name, value)
 
     @classmethod
@@ -68,7 +86,9 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         text = os.fspath(path)
-        if text.startswith("haul://"):
+        if served := SERVED_URL.fullmatch(text):
+            text = served["path"] or ""
+        elif text.startswith("haul://"):
             text = infer_storage_options(text)["path"]
         elif text.startswith("haul:"):
             text = text[len("haul:") :]
@@ -76,6 +96,8 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        if served := SERVED_URL.fullmatch(path):
+            return {"served": served["line"]}
         parts = infer_storage_options(path)
         found = {"host": parts.get("host"), "user": parts.get("username"), "ssh_port": parts.get("port")}
         return {name: value for name, value in found.items() if value}
