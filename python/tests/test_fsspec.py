@@ -95,6 +95,22 @@ def test_a_changed_file_of_the_same_size_is_noticed(fs: HaulFileSystem, server: 
         fs.created("/table")
 
 
+def test_dask_notices_a_changed_file_of_the_same_size(server: Server) -> None:
+    read_bytes = pytest.importorskip("dask.bytes").read_bytes
+    file = server.directory / "table"
+
+    def key() -> str:
+        _, ((block,),) = read_bytes("haul:///table", blocksize=None, served=server.line)
+        assert block.compute() == file.read_bytes()
+        return str(block.key)
+
+    file.write_text("9,9")
+    first = key()
+    assert key() == first
+    file.write_text("7,7")
+    assert key() != first
+
+
 @pytest.mark.parametrize("question", ["exists", "isfile", "isdir", "info", "ls", "find", "glob"])
 def test_a_host_that_cannot_be_asked_is_an_exception(server: Server, question: str) -> None:
     fs = HaulFileSystem(served=server.line, retries=0, skip_instance_cache=True)
