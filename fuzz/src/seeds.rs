@@ -403,7 +403,12 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Skipped(SkipReport { path: b"a".to_vec(), reason: text() }),
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
         WorkerMessage::Synced(SyncCounters { removed: 300, ..SyncCounters::default() }),
-        WorkerMessage::Item(ItemReport { path: b"a/b".to_vec(), item: replaced(), size: Some(300) }),
+        WorkerMessage::Item(ItemReport {
+            path: b"a/b".to_vec(),
+            item: replaced(),
+            size: Some(300),
+            modified: Some(Timestamp { seconds: 1_600_000_000, nanoseconds: 7 }),
+        }),
         WorkerMessage::Delta(DeltaCounters { files: 1, bytes: 1 << 40, ..DeltaCounters::default() }),
         WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),

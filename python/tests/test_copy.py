@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +28,26 @@ def test_a_copy_returns_its_summary_and_names_each_file(tree: Path, tmp_path: Pa
     assert summary.transport.kind == "local" and "bytes_on_wire" in summary.extra
     again = haul.copy(tree, tmp_path / "copy", recursive=True)
     assert (again.files_copied, again.files_skipped, again.bytes_skipped) == (0, 3, 100_001)
+
+
+def test_summaries_are_short_lines(tree: Path, tmp_path: Path) -> None:
+    summary = haul.copy(tree / "a", tmp_path / "copy")
+    assert re.fullmatch(r"1 file, 100 kB in [0-9.]+ s: .*B/s.*", str(summary))
+    again = haul.copy(tree / "a", tmp_path / "copy")
+    assert str(again).endswith("; 1 skipped") and "0 files, 0 B" in str(again)
+    assert str(haul.verify(tree / "a", tmp_path / "copy")) == "1 file compared: identical"
+    assert summary._repr_html_() == f"<pre>{summary}</pre>" and repr(summary).startswith("CopySummary(")
+    assert "&lt;" in haul.Forecast(bytes_per_s=1e6, limit="<b>")._repr_html_()
+    assert str(haul.survey(tree, no_sample=True)) == "3 files, 100 kB"
+
+
+def test_the_module_runs_the_executable_and_has_its_version(executable: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "haul", "--version"]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and run.stdout.startswith("haul ") and haul.__version__ in run.stdout
+    missing = {**os.environ, "HAUL_BIN": str(tmp_path / "none")}
+    failed = subprocess.run(words, capture_output=True, text=True, timeout=60, env=missing)
+    assert failed.returncode == 1 and "HAUL_BIN" in failed.stderr
 
 
 def test_progress_reaches_a_function_and_the_total(tree: Path, tmp_path: Path) -> None:
@@ -66,6 +90,8 @@ def test_sync_deletes_and_a_dry_run_does_not(tree: Path, tmp_path: Path) -> None
 
     plan = haul.sync(f"{tree}/", target, delete=True, dry_run=True, on_event=note)
     assert plan.dry_run and plan.deleted == 1 and (target / "extraneous").exists()
+    assert (plan.files_planned, plan.bytes_planned) == (3, 100_001)
+    assert str(plan) == "3 files, 100 kB to copy; 1 deleted"
     assert "deleted extraneous" in items and "created a" in items
     assert haul.sync(f"{tree}/", target, delete=True).deleted == 1
     assert sorted(os.listdir(target)) == sorted(os.listdir(tree))
@@ -91,6 +117,25 @@ def test_a_probe_predicts_a_rate(tree: Path, tmp_path: Path) -> None:
     assert {check.id for check in forecast.checks} >= {"space", "versions"} and forecast.ends[0].cores > 0
 
 
+def test_a_missing_source_is_a_file_not_found_error(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        haul.copy(tree / "missing", tmp_path / "copy")
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert isinstance(error, haul.SourceNotFound) and error.errno == errno.ENOENT
+        assert error.summary.failed == 1 and error.filename == error.failures[0].path
+        assert "No such file" in str(error) and error.status == 1
+
+
+def test_hints_name_keywords(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("b")
+    with pytest.raises(haul.PartialFailure, match="overwrite=True"):
+        haul.copy(tree / "a", tmp_path / "b")
+    with pytest.raises(haul.HaulError, match="recursive=True"):
+        haul.copy(tree, tmp_path / "c")
+    with pytest.raises(haul.UsageError, match="make_directories=True"):
+        haul.copy(tree / "a", tmp_path / "none" / "below")
+
+
 def test_a_failed_file_is_an_exception_with_the_summary(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(haul.PartialFailure) as caught:
@@ -108,7 +153,7 @@ def test_a_failed_file_is_an_exception_with_the_summary(tree: Path, tmp_path: Pa
     [
         ("a", "b", {"bogus": 1}, haul.UsageError, "unknown keyword: bogus"),
         ("a", "b", {"options": ["--bogus"]}, haul.UsageError, "--bogus"),
-        ("a", "b", {"rate": "fast"}, haul.UsageError, "--xfrrate"),
+        ("a", "b", {"rate": "fast"}, haul.UsageError, "rate='fast': must be a size"),
         ("a\0", "b", {}, haul.UsageError, "NUL"),
         ([], "b", {}, haul.UsageError, "no source"),
         ("-", "b", {}, haul.UsageError, "standard output carries events"),

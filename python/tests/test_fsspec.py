@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import gc
 import io
+import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +21,7 @@ fsspec = pytest.importorskip("fsspec")
 from conftest import Server  # noqa: E402
 
 import haul  # noqa: E402
+from haul import _secrets  # noqa: E402
 from haul._remote import Place, escaped_pattern  # noqa: E402
 from haul.fsspec import HaulFileSystem  # noqa: E402
 
@@ -32,9 +39,15 @@ def test_no_secret_leaves_in_json_and_pickles() -> None:
     fs = HaulFileSystem(served=line, secret_file="/secret", skip_instance_cache=True)
     by_position = HaulFileSystem(None, None, line)
     assert fs.place.served == by_position.place.served == line
+    file = Path(by_position.storage_options["secret_file"])
+    assert file.read_text() == secret and file.stat().st_mode & 0o077 == 0
     texts = [fs.to_json(), repr(fs.place), *(pickle.dumps(one).decode("latin-1") for one in (fs, by_position))]
     assert not any(secret in text for text in texts)
-    assert pickle.loads(pickle.dumps(fs)).place.served == "haul://db1:5031/"
+    revived = Place(served="haul://db1:5031/", connection={"secret_file": "/secret"})
+    assert pickle.loads(pickle.dumps(fs)).place == revived
+    by_name = HaulFileSystem(served=line)
+    assert secret not in by_name.to_json()
+    assert HaulFileSystem.from_json(by_name.to_json()).place.connection == {"secret_file": str(file)}
     public = "haul://db1:5031/in#haul-public-00"
     assert HaulFileSystem(served=public).storage_options == {"served": public}
 
@@ -55,13 +68,67 @@ def test_listings_have_names_kinds_and_sizes(fs: HaulFileSystem, server: Server,
     expected = {"/tree/a": ("file", 100_000), "/tree/below": ("directory", 0), "/tree/link": ("link", 0)}
     assert rows == {**expected, strange: ("file", 1)}
     assert sorted(fs.find("/")) == sorted(["/tree/a", "/tree/below/empty", "/tree/link", strange])
-    assert fs.info("/tree/a") == {"name": "/tree/a", "type": "file", "size": 100_000}
+    mtime = (server.directory / "tree" / "a").stat().st_mtime
+    assert fs.info("/tree/a") == {"name": "/tree/a", "type": "file", "size": 100_000, "mtime": mtime}
     assert fs.ls("/tree/a", detail=False) == ["/tree/a"] and fs.isdir("/tree/below") and fs.isdir("/")
     assert fs.du("/tree") == 100_001 and fs.glob("/t*/b*/e*") == ["/tree/below/empty"]
     with pytest.raises(FileNotFoundError):
         fs.info("/none")
     with pytest.raises(FileNotFoundError):
         fs.ls("/none")
+
+
+def test_a_changed_file_of_the_same_size_is_noticed(fs: HaulFileSystem, server: Server, tmp_path: Path) -> None:
+    file = server.directory / "table"
+    file.write_text("9,9")
+    os.utime(file, ns=(0, 1_600_000_000_250_000_000))
+    assert fs.modified("/table") == datetime(2020, 9, 13, 12, 26, 40, 250_000, timezone.utc)
+    (row,) = fs.ls("/")
+    assert row["mtime"] == 1_600_000_000.25
+    cached = fsspec.filesystem("filecache", fs=fs, check_files=True, cache_storage=str(tmp_path / "cache"))
+    key = fs.ukey("/table")
+    assert cached.cat_file("/table") == b"9,9" and fs.ukey("/table") == key
+    file.write_text("7,7")
+    assert fs.ukey("/table") != key
+    assert cached.cat_file("/table") == b"7,7"
+    with pytest.raises(NotImplementedError, match="does not ask when files were created"):
+        fs.created("/table")
+
+
+def test_dask_notices_a_changed_file_of_the_same_size(server: Server) -> None:
+    read_bytes = pytest.importorskip("dask.bytes").read_bytes
+    file = server.directory / "table"
+
+    def key() -> str:
+        _, ((block,),) = read_bytes("haul:///table", blocksize=None, served=server.line)
+        assert block.compute() == file.read_bytes()
+        return str(block.key)
+
+    file.write_text("9,9")
+    first = key()
+    assert key() == first
+    file.write_text("7,7")
+    assert key() != first
+
+
+@pytest.mark.parametrize("question", ["exists", "isfile", "isdir", "info", "ls", "find", "glob"])
+def test_a_host_that_cannot_be_asked_is_an_exception(server: Server, question: str) -> None:
+    fs = HaulFileSystem(served=server.line, retries=0, skip_instance_cache=True)
+    (server.directory / "file").touch()
+    assert fs.exists("/file") and fs.isfile("/file") and not fs.isdir("/file")
+    assert not fs.exists("/none") and not fs.isfile("/none") and not fs.exists("/file/below")
+    server.stop()
+    with pytest.raises(haul.Unreachable):
+        getattr(fs, question)("/file")
+
+
+def test_each_name_of_a_file_has_its_size(fs: HaulFileSystem, server: Server) -> None:
+    (server.directory / "a").write_text("four")
+    os.link(server.directory / "a", server.directory / "b")
+    config = Path(os.environ["HOME"], ".config", "haul", "config.toml")
+    config.parent.mkdir(parents=True)
+    config.write_text("hard-links = true\n")
+    assert [row["size"] for row in fs.ls("/")] == [4, 4]
 
 
 def test_a_written_file_appears_when_it_is_complete(fs: HaulFileSystem, server: Server) -> None:
@@ -156,6 +223,51 @@ def test_urls_and_places() -> None:
         HaulFileSystem(colour="red", skip_instance_cache=True)
     with pytest.raises(haul.UsageError, match="both"):
         Place(host="h", served="haul://h/")
+
+
+def test_a_url_names_a_served_directory(server: Server) -> None:
+    (server.directory / "below").mkdir()
+    (server.directory / "below" / "a b").write_text("text")
+    for separator in ":/":
+        url = f"{server.line}{separator}below/a b"
+        with fsspec.open(url, "rt") as file:
+            assert file.read() == "text"
+        opened = fsspec.open(url)
+        assert opened.path == "/below/a b" and server.line[-32:] not in repr(pickle.dumps(opened))
+    assert fsspec.core.url_to_fs(server.line)[0].ls("/", detail=False) == ["/below"]
+    over_ssh = fsspec.core.url_to_fs("haul://db1/archive/a#b")
+    assert over_ssh[0].place.host == "db1" and over_ssh[1] == "/archive/a#b"
+    assert HaulFileSystem._get_kwargs_from_urls("haul://db1/in#open:a") == {"served": "haul://db1/in#open"}
+
+
+def read_in_child(fs: HaulFileSystem, pickled: bytes, answers: Any) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        answers.put(list(pool.map(fs.cat_file, ["/file"] * 4)) + [pickle.loads(pickled).cat_file("/file")])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_other_threads_and_processes_read_too(fs: HaulFileSystem, server: Server, method: str) -> None:
+    (server.directory / "file").write_text("text")
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(fs.cat_file, ["/file"] * 8)) == [b"text"] * 8
+        context: Any = multiprocessing.get_context(method)
+        answers = context.Queue()
+        child = context.Process(target=read_in_child, args=(fs, pickle.dumps(fs), answers))
+        child.start()
+        assert answers.get(timeout=60) == [b"text"] * 5
+        child.join()
+    assert fs.cat_file("/file") == b"text", "the child leaves the file with the secret"
+
+
+def test_a_forked_child_leaves_the_file_with_the_secret() -> None:
+    path = Path(_secrets.file_of("0f" * 16))
+    _secrets.remove(str(path), os.getppid())
+    assert path.exists()
+    program = "import os, sys; from haul._secrets import file_of; print(file_of('a'), flush=True)"
+    program += "; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); print(os.path.exists(file_of('a')))"
+    words = [sys.executable, "-c", program]
+    left, existed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert existed == "True" and not os.path.exists(left), "removed at the end of its process, and not before"
 
 
 def test_a_cache_makes_reads_seekable(fs: HaulFileSystem, server: Server, tree: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import haul
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LINES_MAX = 15
 FILES = 300
@@ -25,6 +27,31 @@ def planned(executable: str, tmp_path: Path) -> tuple[Path, int]:
     words = ["job", "plan", "-r", "-A", "--dir", str(job), "--shard-files", "50", "source", "target"]
     subprocess.run([executable, *words], cwd=tmp_path, check=True, capture_output=True, timeout=60)
     return job, len(list((job / "shards").iterdir()))
+
+
+def test_a_job_is_planned_run_and_compared(tmp_path: Path) -> None:
+    for number in range(FILES):
+        file = tmp_path / "source" / str(number)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(str(number))
+    job, target = tmp_path / "job", tmp_path / "target"
+    ends = (tmp_path / "source", target)
+    planned = haul.job.plan(*ends, dir=job, recursive=True, make_directories=True, shard_files=50)
+    assert planned.planned and not planned.finished and planned.counts["planned"] == len(planned.shards) > 5
+    assert sum(shard.files for shard in planned.shards) == FILES and planned.shards[0].state == "planned"
+    haul.job.cancel(job)
+    assert haul.job.status(job).cancelled
+    report = haul.job.run(job, local=2)
+    assert report is not None and (report.files_copied, report.failed) == (FILES, 0)
+    assert haul.job.status(job).finished and len(os.listdir(target / "source")) == FILES
+    assert haul.job.verify(job).failed == 0
+    (target / "source" / "7").write_text("x")
+    with pytest.raises(haul.JobFailed):
+        haul.job.verify(job)
+    with pytest.raises(haul.HaulError, match="no such job directory"):
+        haul.job.status(tmp_path / "none")
+    with pytest.raises(haul.UsageError, match="unknown keyword: colour"):
+        haul.job.run(job, colour="red")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(("name", "engine"), [("dask_job.py", "dask.distributed"), ("parsl_job.py", "parsl")])

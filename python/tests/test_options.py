@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from haul import _decode, _options, events, summaries
+from haul import _decode, _options, _wording, events, summaries
 from haul.errors import UnexpectedOutput
 
 OPTIONS_PAGE = Path(__file__).resolve().parents[2] / "docs" / "OPTIONS.md"
@@ -32,6 +32,9 @@ def documented(*sections: str) -> set[str]:
     [
         (_options.CopyOptions, COPY_SECTIONS),
         (_options.VerifyOptions, ("haul verify",)),
+        (_options.JobPlanOptions, ("haul job plan, haul job run", *COPY_SECTIONS)),
+        (_options.JobRunOptions, ("haul job plan, haul job run",)),
+        (_options.JobVerifyOptions, ("haul job plan, haul job run",)),
         (_options.SurveyOptions, ("haul survey",)),
         (_options.ProbeOptions, ("haul probe", "Performance", "Connecting", "Copying", "Output")),
     ],
@@ -40,6 +43,29 @@ def test_each_keyword_is_an_option(kind: type[Any], sections: tuple[str, ...]) -
     known = documented(*sections)
     words = {str(_options.words_of(keyword, True)[0]) for keyword in _options.keywords(kind)}
     assert len(words) > 5 and words - known == set()
+
+
+def test_letters_are_those_of_the_options() -> None:
+    rows = re.findall(r"^\| `(-[a-zA-Z]), (--[a-z-]+)", OPTIONS_PAGE.read_text().partition("\n## haul ")[0], re.M)
+    letters = {letter: option for letter, option in rows}
+    for letter, keyword in _options.LETTERS.items():
+        assert letters[letter] == _options.long_option(keyword)
+    named = {_options.long_option(keyword) for keyword in _options.keywords(_options.CopyOptions)}
+    assert {letter for letter, option in rows if option in named} == set(_options.LETTERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("use -f to replace it", "use overwrite=True to replace it"),
+        ("--xfrrate fast: must be a size", "rate='fast': must be a size"),
+        ("use fewer streams (-s), or --delete", "use fewer streams (streams=...), or delete=True"),
+        ("--exclude a: -f and --tui", "exclude='a': overwrite=True and --tui"),
+        ("scp's -r is -r; see `df -i`, run-f and /a/-f", "scp's -r is recursive=True; see `df -i`, run-f and /a/-f"),
+    ],
+)
+def test_options_in_sentences_become_keywords(text: str, expected: str) -> None:
+    assert _wording.in_python(text) == expected
 
 
 def test_values_become_words() -> None:
@@ -54,6 +80,7 @@ def test_values_become_words() -> None:
     ("line", "expected"),
     [
         (b'{"event":"unheard_of","x":1}', events.Event("unheard_of", {"x": 1})),
+        (b'{"event":"connecting","host":"db1"}', events.Connecting("connecting", {}, host="db1")),
         (b'{"event":"file","path":"a","new":[1]}', events.File("file", {"new": [1]}, path="a")),
         (b'{"event":"file","path":"\\ufffda","path_hex":"ff61"}', events.File("file", {}, path="\udcffa")),
         (b'{"event":"rate_limit","bytes_per_s":null}', events.RateLimit("rate_limit", {}, bytes_per_s=None)),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import haul
-from haul import events, progress
+from haul import _units, events, progress
 
 
 class FakeTerminal(io.StringIO):
@@ -52,7 +52,7 @@ def test_without_a_terminal_and_a_kernel_it_is_text(tree: Path, tmp_path: Path, 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (1.5e9, "1.5 GB")])
 def test_amounts(number: float, text: str) -> None:
-    assert progress.amount(number) == text
+    assert _units.amount(number) == text
 
 
 def run_notebook(cell: str) -> Any:

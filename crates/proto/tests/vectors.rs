@@ -383,6 +383,7 @@ fn item() -> WorkerMessage {
         path: b"a/b".to_vec(),
         item: ItemChange { what: EntryKind::File, change: ChangeKind::Replaced(reasons) },
         size: Some(300),
+        modified: Some(Timestamp { seconds: 1_600_000_000, nanoseconds: 7 }),
     })
 }
 

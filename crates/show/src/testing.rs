@@ -53,6 +53,7 @@ pub fn every_event() -> Vec<Event> {
             path: b"run7/\xfe".to_vec(),
             item: ItemChange { what: EntryKind::Directory, change: ChangeKind::Removed },
             size: None,
+            modified: None,
         }),
         Event::SourceChanged { path: b"run7/log".to_vec(), change: SourceChange::Grew },
         Event::FileFailed { path: b"run7/b".to_vec(), host: "db1".into(), message: "no space left\nfree some".into() },

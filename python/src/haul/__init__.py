@@ -5,10 +5,12 @@
 >>> summary.bytes_per_s
 1850000000.0
 
-``haul.aio`` has the same for asyncio, ``haul.fsspec`` a file system, ``haul.events`` and ``haul.summaries`` the types.
+``haul.aio`` has the same for asyncio, ``haul.job`` jobs of many hosts, ``haul.fsspec`` a file system, ``haul.events`` and ``haul.summaries`` the types.
 """
 
-from . import aio, errors, events, summaries
+from importlib import metadata as _metadata
+
+from . import aio, errors, events, job, summaries
 from ._executable import find_executable
 from .commands import (
     copy,
@@ -29,6 +31,7 @@ from .errors import (
     JobFailed,
     Killed,
     PartialFailure,
+    SourceNotFound,
     UnexpectedOutput,
     Unreachable,
     UsageError,
@@ -37,6 +40,12 @@ from .events import Event, Failed, Progress
 from .progress import Display, NotebookDisplay, TextDisplay
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 from .transfer import Transfer
+
+try:
+    __version__ = _metadata.version("haul-transfer")
+except _metadata.PackageNotFoundError:
+    # A checkout on the path, without an installation.
+    __version__ = "unknown"
 
 __all__ = [
     "CopySummary",
@@ -52,6 +61,7 @@ __all__ = [
     "NotebookDisplay",
     "PartialFailure",
     "Progress",
+    "SourceNotFound",
     "Summary",
     "SurveySummary",
     "TextDisplay",
@@ -60,11 +70,13 @@ __all__ = [
     "Unreachable",
     "UsageError",
     "VerifySummary",
+    "__version__",
     "aio",
     "copy",
     "errors",
     "events",
     "find_executable",
+    "job",
     "probe",
     "start_copy",
     "start_probe",

@@ -19,12 +19,14 @@ from ._options import (
     operands,
     option_words,
 )
-from .errors import VANISHED, HaulError, PartialFailure, UnexpectedOutput, error_of
-from .events import Differs, Error, Event, Failed, parse_event
+from ._wording import error_of, in_python
+from .errors import VANISHED, HaulError, PartialFailure, SourceNotFound, UnexpectedOutput
+from .events import Differs, Error, Event, Failed, Item, parse_event
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 
 S = TypeVar("S", bound=Summary)
 KEPT_MAX = 1000
+NOT_FOUND = "No such file or directory"
 STDERR_LINES_MAX = 200
 LINE_BYTES_MAX = 64 << 20
 STOP_TIMEOUT_S = 10.0
@@ -83,6 +85,7 @@ class Outcome(Generic[S]):
     error: Optional[Error] = None
     failures: list[Failed] = field(default_factory=list)
     rows: dict[type[Event], list[Any]] = field(default_factory=dict)
+    planned: list[int] = field(default_factory=lambda: [0, 0])
     stderr: deque[str] = field(default_factory=lambda: deque(maxlen=STDERR_LINES_MAX))
 
     def read(self, line: bytes) -> Event:
@@ -96,6 +99,9 @@ class Outcome(Generic[S]):
             self.error = event
         elif isinstance(event, Failed):
             keep(self.failures, event)
+        elif isinstance(event, Item) and event.what == "file" and event.change in ("created", "replaced"):
+            self.planned[0] += 1
+            self.planned[1] += event.bytes or 0
         elif type(event) in TABLES:
             keep(self.rows.setdefault(type(event), []), event)
         return event
@@ -136,6 +142,8 @@ class Outcome(Generic[S]):
                 tables[name] = tuple(self.rows.get(kind, ()))
         if isinstance(summary, SurveySummary):
             tables["failures"] = tuple(self.failures)
+        if isinstance(summary, CopySummary) and summary.dry_run:
+            tables["files_planned"], tables["bytes_planned"] = self.planned
         return replace(summary, **tables)
 
     def partial_failure(self, summary: Summary) -> HaulError:
@@ -145,7 +153,9 @@ class Outcome(Generic[S]):
         why, _, hint = first.message.partition("\n")
         others = f", and {summary.failed - 1} more" if summary.failed > 1 else ""
         message = f"{first.host}: {first.path}: {why}{others}"
-        return PartialFailure(message, hint=hint, summary=summary, failures=self.failures)
+        is_missing = all(failed.message.startswith(NOT_FOUND) for failed in self.failures)
+        kind = SourceNotFound if is_missing else PartialFailure
+        return kind(in_python(message), hint=in_python(hint), summary=summary, failures=self.failures)
 
     def spoken(self) -> str:
         """Standard error without the program's name."""

@@ -108,6 +108,46 @@ class CopyOptions(VerifyOptions, total=False):
     report: StrPath
 
 
+class ShardOptions(TypedDict, total=False):
+    """Where the shards of a job run."""
+
+    local: int
+    slurm: bool
+    nodes: int
+    limit: int
+    partition: str
+    account: str
+    time: str
+    cpus_per_task: int
+    sbatch: Union[str, Iterable[str]]
+    no_wait: bool
+    confirm: str
+
+
+class JobRunOptions(ShardOptions, total=False):
+    """Keywords of ``job.run``."""
+
+    then_verify: bool
+
+
+class JobVerifyOptions(ShardOptions, total=False):
+    """Keywords of ``job.verify``."""
+
+    only_plan: bool
+
+
+class JobPlanOptions(CopyOptions, total=False):
+    """Keywords of ``job.plan``."""
+
+    sync: bool
+    shard_bytes: Size
+    shard_files: Size
+    shard_range: Size
+    sources: StrPath
+    targets: StrPath
+    nodes: int
+
+
 class SurveyOptions(FilterOptions, total=False):
     """Keywords of ``survey``."""
 
@@ -140,6 +180,26 @@ RENAMED = {
 }
 """Keywords that are not the name of their option."""
 
+LETTERS = {
+    "-A": "make_directories",
+    "-C": "config",
+    "-E": "checksum",
+    "-O": "skip_existing",
+    "-P": "progress_every",
+    "-c": "compress",
+    "-d": "dirbase",
+    "-f": "overwrite",
+    "-i": "idfile",
+    "-m": "mode",
+    "-p": "preserve",
+    "-r": "recursive",
+    "-s": "streams",
+    "-t": "time_limit",
+    "-x": "rate",
+    "-y": "fsync",
+}
+"""Options of one letter, in messages of haul."""
+
 
 def keywords(kind: type[Any]) -> frozenset[str]:
     """All keywords of one of the classes above."""
@@ -156,8 +216,12 @@ def option_words(kind: type[Any], settings: Mapping[str, Any]) -> list[Word]:
     return [word for keyword, value in ordered for word in words_of(keyword, value)]
 
 
+def long_option(keyword: str) -> str:
+    return "--" + RENAMED.get(keyword, keyword).replace("_", "-")
+
+
 def words_of(keyword: str, value: Any) -> list[Word]:
-    option = "--" + RENAMED.get(keyword, keyword).replace("_", "-")
+    option = long_option(keyword)
     if value is None or value is False:
         return []
     if value is True:

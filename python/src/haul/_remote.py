@@ -7,6 +7,7 @@ fsspec.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,9 +17,9 @@ from typing import Any, Optional
 from . import commands
 from ._options import ConnectionOptions, Word, option_words
 from .errors import HaulError, PartialFailure, UsageError
-from .events import Differs, Event, Item, Progress
+from .events import Event, Item
 
-MAKE_HINT = "--mkdir"
+MAKE_HINT = "make_directories=True"
 SERVED_LINK = "goes through no symbolic link"
 """What a server says of a link that is named; other places follow it."""
 BELOW = "/?*"
@@ -27,10 +28,23 @@ BELOW = "/?*"
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, directory or other entry. ``size`` is 0 but for files; ``None`` if nobody asked."""
+    """A file, directory or other entry. ``size`` is 0 but for files; an unknown time is ``None``."""
 
     kind: str
-    size: Optional[int] = None
+    size: int = 0
+    modified_ns: Optional[int] = None
+
+    @classmethod
+    def of(cls, item: Item) -> Entry:
+        return cls(item.what, item.bytes or 0, item.modified_ns)
+
+    @property
+    def mtime(self) -> Optional[float]:
+        """As in ``os.stat``."""
+        if self.modified_ns is None:
+            return None
+        seconds, nanoseconds = divmod(self.modified_ns, 10**9)
+        return seconds + nanoseconds * 1e-9
 
 
 @dataclass(frozen=True)
@@ -73,15 +87,11 @@ class Place:
     def info(self, path: str) -> Entry:
         """What ``path`` is, and a file's size: a dry run of its copy says it."""
         if is_root(path):
-            return Entry("directory", 0)
+            return Entry("directory")
         items: list[Item] = []
-        found = 0
 
         def note(event: Event) -> None:
-            nonlocal found
-            if isinstance(event, Progress):
-                found = event.bytes_found
-            elif isinstance(event, Item):
+            if isinstance(event, Item) and event.path == target:
                 items.append(event)
 
         with empty_directory() as scratch, os_errors(path):
@@ -92,57 +102,32 @@ class Place:
             except UsageError as error:
                 if SERVED_LINK not in error.message:
                     raise
-                return Entry("symlink", 0)
-            kinds = {item.what for item in items if item.path == target}
-        if not kinds:
+                return Entry("symlink")
+        if not items:
             raise FileNotFoundError(2, "haul listed nothing", path)
-        kind = kinds.pop()
-        return Entry(kind, found if kind == "file" else 0)
+        return Entry.of(items[0])
 
-    def listing(self, path: str, depth: Optional[int], *, with_sizes: bool) -> dict[str, Entry]:
-        """Entries below a directory by relative path, ``depth`` levels deep or all.
-
-        A dry run names them. haul tells sizes only where it compares, so a comparison with empty files tells these.
-        """
+    def listing(self, path: str, depth: Optional[int]) -> dict[str, Entry]:
+        """Entries below a directory by relative path, ``depth`` levels deep or all. A dry run names them."""
         entries: dict[str, Entry] = {}
+        further_names: list[str] = []
         exclude = [] if depth is None else ["/*" * (depth + 1)]
         with empty_directory() as scratch, os_errors(path):
             prefix = os.path.join(scratch, "")
 
             def note(event: Event) -> None:
                 if isinstance(event, Item) and event.path.startswith(prefix):
-                    entries[event.path[len(prefix) :]] = Entry(event.what)
+                    name = event.path[len(prefix) :]
+                    entries[name] = Entry.of(event)
+                    if event.what == "file" and event.bytes is None:
+                        further_names.append(name)
 
+            settings: Any = {**self.connection, "dry_run": True, "exclude": exclude}
             operand = self.operand(path).rstrip("/") + "/"
-            commands.sync(operand, scratch, dry_run=True, exclude=exclude, on_event=note, **self.connection)
-        if with_sizes and any(entry.kind == "file" for entry in entries.values()):
-            sizes = self.sizes(path, entries, exclude)
-            entries = {name: Entry(entry.kind, sizes.get(name, 0)) for name, entry in entries.items()}
+            commands.sync(operand, scratch, on_event=note, **settings)
+        # With hard links in the configuration, only the first name of a file has its size.
+        entries.update({name: self.info(f"{path.rstrip('/')}/{name}") for name in further_names})
         return entries
-
-    def sizes(self, path: str, entries: Mapping[str, Entry], exclude: list[str]) -> dict[str, int]:
-        """Sizes of files that are not empty: how they differ from empty ones."""
-        sizes: dict[str, int] = {}
-        with empty_directory() as scratch, os_errors(path):
-            top = scratch if is_root(path) else os.path.join(scratch, path.rstrip("/").rsplit("/", 1)[-1])
-            os.makedirs(top, exist_ok=True)
-            for name, entry in sorted(entries.items()):
-                if entry.kind == "directory":
-                    os.makedirs(os.path.join(top, name), exist_ok=True)
-                elif entry.kind == "file":
-                    os.makedirs(os.path.dirname(os.path.join(top, name)), exist_ok=True)
-                    open(os.path.join(top, name), "wb").close()
-            prefix = os.path.join(top, "")
-
-            def note(event: Event) -> None:
-                if isinstance(event, Differs) and event.path.startswith(prefix):
-                    for difference in event.differences:
-                        if difference.what == "size":
-                            sizes[event.path[len(prefix) :]] = int(difference.extra["source"])
-
-            source = self.operand(path)
-            commands.verify(source, scratch, recursive=True, exclude=exclude, on_event=note, **self.connection)
-        return sizes
 
     def make_directory(self, path: str) -> None:
         """Makes a directory that is missing, and those above it."""
@@ -188,12 +173,18 @@ class Place:
             raise FileNotFoundError(2, "no such file or directory", path)
 
 
-def without_secret(value: Any) -> Any:
-    """A line of ``haul serve`` without its one-time secret, and everything else as it is."""
+SERVED_URL = re.compile(
+    r"(?P<line>haul://[^/#]+/[^/#]*#(?:[0-9a-f]{32}|haul-public-\w+|open))(?:[:/](?P<path>.*))?", re.DOTALL
+)
+"""The line of a ``haul serve``, and a path below its directory."""
+
+
+def split_secret(value: Any) -> tuple[Any, str]:
+    """A line of ``haul serve`` without its one-time secret, and the secret. Everything else stays as it is."""
     if not isinstance(value, str) or "://" not in value:
-        return value
+        return value, ""
     place, _, credential = value.partition("#")
-    return value if credential.startswith(("haul-public-", "open")) else place
+    return (value, "") if credential.startswith(("haul-public-", "open")) else (place, credential)
 
 
 def is_root(path: str) -> bool:

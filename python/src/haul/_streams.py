@@ -13,7 +13,8 @@ from ._executable import find_executable
 from ._job import STOP_TIMEOUT_S, command_line
 from ._process import abandon, close_quietly, end
 from ._remote import Place, os_error
-from .errors import HaulError, error_of
+from ._wording import error_of
+from .errors import HaulError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -4,7 +4,8 @@
 status      exception
 ==========  =====================================================
 0           none
-1           ``PartialFailure`` after a summary, else ``JobFailed``
+1           ``PartialFailure`` after a summary (``SourceNotFound`` where
+            sources are missing), else ``JobFailed``
 2           ``UsageError``
 3           ``Unreachable``
 4           ``Interrupted``
@@ -15,6 +16,8 @@ a signal    ``Killed``
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -90,7 +93,17 @@ class PartialFailure(HaulError):
         self.failures = tuple(failures)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild_partial_failure, (self.message, self.hint, self.summary, self.failures)
+        return rebuild_partial_failure, (type(self), self.message, self.hint, self.summary, self.failures)
+
+
+class SourceNotFound(PartialFailure, FileNotFoundError):
+    """Each of the ``failures`` is a source that does not exist."""
+
+    def __init__(self, message: str, *, hint: str, summary: Summary, failures: Sequence[Failed]) -> None:
+        super().__init__(message, hint=hint, summary=summary, failures=failures)
+        self.errno = errno.ENOENT
+        self.strerror = os.strerror(errno.ENOENT)
+        self.filename = failures[0].path if failures else None
 
 
 def rebuild(kind: type[HaulError], message: str, hint: str, status: Optional[int], stderr: tuple[str, ...]) -> HaulError:
@@ -101,24 +114,13 @@ def rebuild(kind: type[HaulError], message: str, hint: str, status: Optional[int
 
 
 def rebuild_partial_failure(
-    message: str, hint: str, summary: Summary, failures: tuple[Failed, ...]
+    kind: type[PartialFailure], message: str, hint: str, summary: Summary, failures: tuple[Failed, ...]
 ) -> PartialFailure:
     """Unpickles a ``PartialFailure``."""
-    return PartialFailure(message, hint=hint, summary=summary, failures=failures)
+    return kind(message, hint=hint, summary=summary, failures=failures)
 
 
 #: The status of a job that is complete but for entries that vanished at the source.
 VANISHED = 5
 
 BY_STATUS: dict[int, type[HaulError]] = {1: JobFailed, 2: UsageError, 3: Unreachable, 4: Interrupted}
-
-
-def error_of(status: int, text: str) -> HaulError:
-    """The exception for an exit status and what haul wrote: the first line is the message, the others are the hint."""
-    first, _, rest = text.strip().partition("\n")
-    if status < 0:
-        return Killed(f"haul was killed by signal {-status}", hint="run the same call again to resume", status=status)
-    lines = (line.strip() for line in rest.splitlines())
-    hint = "\n".join(line[len("hint: ") :] if line.startswith("hint: ") else line for line in lines)
-    kind = BY_STATUS.get(status, UnexpectedOutput)
-    return kind(first or f"haul ended with status {status} and said nothing", hint=hint, status=status)

@@ -31,6 +31,13 @@ class TransportPath:
 
 
 @dataclass(frozen=True)
+class Connecting(Event):
+    """haul logs in to a host."""
+
+    host: str = ""
+
+
+@dataclass(frozen=True)
 class Deployed(Event):
     """haul was copied to a host that had none."""
 
@@ -168,6 +175,7 @@ class Item(Event):
     change: str = ""
     reasons: tuple[str, ...] = ()
     bytes: Optional[int] = None
+    modified_ns: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,7 @@ class Error(Event):
 
 
 COPY_EVENTS: dict[str, type[Event]] = {
+    "connecting": Connecting,
     "deployed": Deployed,
     "connected": Connected,
     "moved": Moved,

@@ -1,6 +1,6 @@
 """A file system for fsspec: ``fsspec.filesystem("haul", host="db1")``, ``haul://db1/archive/run7``.
 
-Listings have names, kinds and sizes, but no times and modes. Each operation starts haul, and so logs in: ssh's
+Listings have names, kinds, sizes and times of modification, but no modes. Each operation starts haul, and so logs in: ssh's
 ControlMaster makes that fast.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any, Callable, Optional, Union
 
 from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped,unused-ignore]
@@ -21,7 +22,17 @@ from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped,unused
 from fsspec.utils import infer_storage_options  # type: ignore[import-untyped,unused-ignore]
 
 from . import commands
-from ._remote import Entry, Place, is_root, local_operand, os_errors, parent_of, without_secret
+from ._remote import (
+    SERVED_URL,
+    Entry,
+    Place,
+    is_root,
+    local_operand,
+    os_errors,
+    parent_of,
+    split_secret,
+)
+from ._secrets import file_of
 from ._streams import COPY_BYTES, PipeWriter, ReadFile, TextWriter
 from .summaries import CopySummary
 
@@ -31,9 +42,9 @@ KINDS = {"file": "file", "directory": "directory", "symlink": "link", "special":
 class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     """Files of a host over ssh (``host``), of a ``haul serve`` (``served``), or of this machine (neither).
 
-    ``served`` is the line that ``haul serve`` prints. Its secret is neither in ``to_json`` nor in pickles: a process
-    that loads these needs ``secret_file``. Further keywords are those of ``haul.copy`` for connections, such
-    as ``idfile`` and ``secret_file``. ``auto_mkdir`` makes missing directories above files that are written.
+    ``served`` is the line that ``haul serve`` prints. ``to_json`` and pickles have the name of a file with its secret,
+    never the secret; without ``secret_file``, that file lasts as long as this process. Further keywords are those of
+    ``haul.copy`` for connections, such as ``idfile`` and ``secret_file``. ``auto_mkdir`` makes missing directories above files that are written.
     """
 
     protocol = "haul"
@@ -51,15 +62,23 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         **connection: Any,
     ) -> None:
         super().__init__(use_listings_cache=use_listings_cache, skip_instance_cache=skip_instance_cache)
+        _, secret = split_secret(served)
+        self.secret_file = connection.get("secret_file")
+        if secret:
+            # haul takes one or the other.
+            connection.pop("secret_file", None)
+            self.secret_file = self.secret_file or file_of(secret)
         self.place = Place(host=host, user=user, served=served, connection=connection)
         self.auto_mkdir = auto_mkdir
 
     def __setattr__(self, name: str, value: Any) -> None:
         # fsspec sets these, and makes JSON and pickles of them.
         if name == "storage_args":
-            value = tuple(without_secret(one) for one in value)
+            value = tuple(split_secret(one)[0] for one in value)
         elif name == "storage_options":
-            value = {key: without_secret(one) for key, one in value.items()}
+            value = {key: split_secret(one)[0] for key, one in value.items()}
+            if self.secret_file is not None:
+                value["secret_file"] = os.fspath(self.secret_file)
         super().__setattr__(name, value)
 
     @classmethod
@@ -67,7 +86,9 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         text = os.fspath(path)
-        if text.startswith("haul://"):
+        if served := SERVED_URL.fullmatch(text):
+            text = served["path"] or ""
+        elif text.startswith("haul://"):
             text = infer_storage_options(text)["path"]
         elif text.startswith("haul:"):
             text = text[len("haul:") :]
@@ -75,6 +96,8 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        if served := SERVED_URL.fullmatch(path):
+            return {"served": served["line"]}
         parts = infer_storage_options(path)
         found = {"host": parts.get("host"), "user": parts.get("username"), "ssh_port": parts.get("port")}
         return {name: value for name, value in found.items() if value}
@@ -86,7 +109,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
         path = self._strip_protocol(path)
         try:
-            entries = self.place.listing(path, 1, with_sizes=detail)
+            entries = self.place.listing(path, 1)
         except NotADirectoryError:
             rows = [self.info(path)]
         else:
@@ -107,7 +130,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise ValueError("maxdepth must be at least 1")
         top = self._strip_protocol(path)
         try:
-            entries = self.place.listing(top, maxdepth, with_sizes=detail)
+            entries = self.place.listing(top, maxdepth)
         except OSError as error:
             if on_error == "raise":
                 raise
@@ -130,28 +153,23 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         maxdepth: Optional[int] = None,
         withdirs: bool = False,
         detail: bool = False,
-        with_sizes: Optional[bool] = None,
         **_: Any,
     ) -> Any:
-        """As in fsspec, by one listing of the whole tree. ``with_sizes`` is ``detail`` by default."""
+        """As in fsspec, by one listing of the whole tree."""
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
         top = self._strip_protocol(path)
         try:
-            entries = self.place.listing(top, maxdepth, with_sizes=detail if with_sizes is None else with_sizes)
+            entries = self.place.listing(top, maxdepth)
         except NotADirectoryError:
             rows = [self.info(top)]
         except OSError:
             rows = []
         else:
-            rows = [row(top, Entry("directory", 0))] if withdirs else []
+            rows = [row(top, Entry("directory"))] if withdirs else []
             rows += [one for one in rows_below(top, entries) if withdirs or one["type"] != "directory"]
         found = {one["name"]: one for one in sorted(rows, key=lambda one: str(one["name"]))}
         return found if detail else list(found)
-
-    def glob(self, path: str, maxdepth: Optional[int] = None, **kwargs: Any) -> Any:
-        """As in fsspec; sizes are asked for only with ``detail``."""
-        return super().glob(path, maxdepth=maxdepth, with_sizes=kwargs.get("detail", False), **kwargs)
 
     def du(
         self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **_: Any
@@ -160,6 +178,34 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True)
         sizes = {name: info["size"] for name, info in found.items()}
         return sum(sizes.values()) if total else sizes
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Whether there is such an entry. A host that cannot be asked is an exception."""
+        return self._kind(path) is not None
+
+    def isfile(self, path: str) -> bool:
+        """As ``exists``, of a file."""
+        return self._kind(path) == "file"
+
+    def isdir(self, path: str) -> bool:
+        """As ``exists``, of a directory."""
+        return self._kind(path) == "directory"
+
+    def _kind(self, path: str) -> Optional[str]:
+        try:
+            return str(self.info(path)["type"])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def modified(self, path: str) -> datetime:
+        """The time of last modification, in UTC."""
+        mtime = self.info(path)["mtime"]
+        if mtime is None:
+            raise NotImplementedError(f"{path}: haul does not know when it was modified")
+        return datetime.fromtimestamp(mtime, timezone.utc)
+
+    def created(self, path: str) -> datetime:
+        raise NotImplementedError(f"{path}: haul does not ask when files were created; modified() tells the last change")
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         path = self._strip_protocol(path)
@@ -356,7 +402,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
 
 def row(path: str, entry: Entry) -> dict[str, Any]:
-    return {"name": path, "size": entry.size, "type": KINDS.get(entry.kind, "other")}
+    return {"name": path, "size": entry.size, "type": KINDS.get(entry.kind, "other"), "mtime": entry.mtime}
 
 
 def rows_below(top: str, entries: dict[str, Entry]) -> list[dict[str, Any]]:

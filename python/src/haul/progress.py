@@ -7,11 +7,11 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Optional, TextIO, Union
 
+from ._units import amount, counted
 from .events import Again, Event, Progress
-from .summaries import CopySummary, Summary, VerifySummary
+from .summaries import Summary
 
 BAR_CHARS = 24
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 class Display:
@@ -86,7 +86,7 @@ class TextDisplay(Display):
                 self._write_line(text)
 
     def finish(self, summary: Summary) -> None:
-        self._write_line(summary_text(summary))
+        self._write_line(str(summary))
 
     def close(self) -> None:
         if self._width:
@@ -132,7 +132,7 @@ class NotebookDisplay(Display):
         self._is_finished = True
         self.bar.value = 1.0
         self.bar.bar_style = "success"
-        self.label.value = summary_text(summary)
+        self.label.value = str(summary)
 
     def close(self) -> None:
         if not self._is_finished:
@@ -175,26 +175,7 @@ def progress_text(progress: Progress, bytes_per_s: Optional[float]) -> str:
     rate = "" if bytes_per_s is None else f", {amount(bytes_per_s)}/s"
     limit = "" if progress.limited_by is None else f", limited by {progress.limited_by.limit}"
     settled = f"{amount(progress.bytes_settled)} of {amount(progress.bytes_found)}"
-    return f"{share}{settled}, {progress.files_settled:,} of {progress.files_found:,} files{rate}{limit}"
-
-
-def summary_text(summary: Summary) -> str:
-    if isinstance(summary, VerifySummary):
-        verdict = "identical" if summary.identical else f"{summary.differences:,} differences"
-        return f"{summary.files_compared:,} files compared: {verdict}"
-    if isinstance(summary, CopySummary):
-        rate = amount(summary.bytes_per_s)
-        return f"{summary.files_copied:,} files, {amount(summary.bytes)} in {summary.seconds:.1f} s: {rate}/s"
-    return "complete"
-
-
-def amount(number: float) -> str:
-    """Bytes with a decimal unit, three digits."""
-    for unit in UNITS[:-1]:
-        if number < 999.5:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} {UNITS[-1]}"
+    return f"{share}{settled}, {progress.files_settled:,} of {counted(progress.files_found, 'file')}{rate}{limit}"
 
 
 def first_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -15,6 +16,7 @@ from .events import (
     Error,
     TransportPath,
 )
+from ._units import amount, counted
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,17 @@ class Summary(Event):
 
     status: int = 0
     failed: int = 0
+
+    def __str__(self) -> str:
+        return f"status {self.status}, {counted(self.failed, 'failure')}"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """For IPython."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,10 @@ class SlowFile:
 
 @dataclass(frozen=True)
 class CopySummary(Summary):
-    """The result of ``copy`` and ``sync``. ``extra`` has further figures (docs/JSON.md)."""
+    """The result of ``copy`` and ``sync``. ``extra`` has further figures (docs/JSON.md).
+
+    ``files_planned`` and ``bytes_planned`` are what a dry run would copy.
+    """
 
     files_copied: int = 0
     bytes: int = 0
@@ -86,6 +102,21 @@ class CopySummary(Summary):
     deleted_at_source: int = 0
     left_at_source: int = 0
     slowest: tuple[SlowFile, ...] = ()
+    files_planned: int = 0
+    bytes_planned: int = 0
+
+    def __str__(self) -> str:
+        if self.dry_run:
+            planned = f"{counted(self.files_planned, 'file')}, {amount(self.bytes_planned)}"
+            return f"{planned} to copy{self._exceptions()}"
+        figures = f"{counted(self.files_copied, 'file')}, {amount(self.bytes)} in {self.seconds:.1f} s"
+        limit = f", limited by {self.verdict.limit}" if self.verdict is not None else ""
+        return f"{figures}: {amount(self.bytes_per_s)}/s{limit}{self._exceptions()}"
+
+    def _exceptions(self) -> str:
+        """What a short line must not hide."""
+        figures = {"skipped": self.files_skipped, "deleted": self.deleted, "vanished": self.vanished, "failed": self.failed}
+        return "".join(f"; {number:,} {word}" for word, number in figures.items() if number)
 
 
 @dataclass(frozen=True)
@@ -109,6 +140,11 @@ class VerifySummary(Summary):
     def identical(self) -> bool:
         """Whether everything was compared and is equal."""
         return self.differences == 0 and self.failed == 0
+
+    def __str__(self) -> str:
+        verdict = "identical" if self.identical else counted(self.differences, "difference")
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{counted(self.files_compared, 'file')} compared: {verdict}{failed}"
 
 
 @dataclass(frozen=True)
@@ -200,6 +236,10 @@ class SurveySummary(Summary):
     duplicate_sets: tuple[Duplicates, ...] = ()
     failures: tuple[Failed, ...] = ()
 
+    def __str__(self) -> str:
+        unreadable = f"; {self.unreadable:,} unreadable" if self.unreadable else ""
+        return f"{counted(self.files, 'file')}, {amount(self.bytes)}{unreadable}"
+
 
 @dataclass(frozen=True)
 class Check(Event):
@@ -239,6 +279,12 @@ class Forecast(Summary):
     checks: tuple[Check, ...] = ()
     ends: tuple[ProbedEnd, ...] = ()
     parts: tuple[ProbedPart, ...] = ()
+
+    def __str__(self) -> str:
+        if self.bytes_per_s is None:
+            return "no forecast"
+        limit = f", limited by {self.limit}" if self.limit is not None else ""
+        return f"{amount(self.bytes_per_s)}/s expected{limit}"
 
 
 COPY = {**COPY_EVENTS, "summary": CopySummary}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_base::copy::account::{WorkDone, WorkKind};
 use haul_base::copy::allowance::Allowance;
-use haul_proto::entry::{Entry, EntryKind};
+use haul_proto::entry::{Entry, EntryKind, Timestamp};
 use haul_proto::entry_extras::ExtrasFilter;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::CopyNumber;
@@ -255,11 +255,11 @@ impl ReceiverCopy {
     }
 
     /// Reports a creation, change or removal, or in a dry run its plan. `relative` returns the path below the
-    /// destination; it is called only if a report is sent. The size is that of a file.
+    /// destination; it is called only if a report is sent.
     pub(super) fn report_item(
         &self,
         relative: impl FnOnce() -> Vec<u8>,
-        (what, size): (EntryKind, Option<u64>),
+        ReportedEntry { what, size, modified }: ReportedEntry,
         change: ChangeKind,
     ) {
         let tally = &self.reporter.sync;
@@ -279,14 +279,41 @@ impl ReceiverCopy {
             self.reporter.audit_change(action, what, &path);
         }
         if is_told {
-            self.reporter.send(&WorkerMessage::Item(ItemReport { path, item: ItemChange { what, change }, size }));
+            self.reporter.send(&WorkerMessage::Item(ItemReport {
+                path,
+                item: ItemChange { what, change },
+                size,
+                modified,
+            }));
         }
     }
 
     /// Reports a file linked to an earlier copy.
-    pub(super) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
-        self.report_item(&relative, (EntryKind::File, Some(size)), ChangeKind::Linked);
-        self.reporter.file_existed(&relative, size, None);
+    pub(super) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, entry: &Entry) {
+        self.report_item(&relative, entry.into(), ChangeKind::Linked);
+        self.reporter.file_existed(&relative, size_of(&entry.kind).unwrap_or(0), None);
+    }
+}
+
+/// What a report of a change says of an entry.
+pub(super) struct ReportedEntry {
+    pub what: EntryKind,
+    /// Length of a file in bytes.
+    pub size: Option<u64>,
+    /// Time of last modification at the source.
+    pub modified: Option<Timestamp>,
+}
+
+impl ReportedEntry {
+    /// An entry that the source does not have.
+    pub fn without_source(what: EntryKind) -> Self {
+        Self { what, size: None, modified: None }
+    }
+}
+
+impl From<&Entry> for ReportedEntry {
+    fn from(Entry { kind, meta, .. }: &Entry) -> Self {
+        Self { what: kind.into(), size: size_of(kind), modified: Some(meta.modified) }
     }
 }
 
@@ -311,8 +338,7 @@ impl ReceiverCopy {
     /// Reports the decision about an entry that needs no further work.
     pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
-            let size = size_of(&entry.kind);
-            self.report_item(|| self.relative(position), (EntryKind::from(&entry.kind), size), change);
+            self.report_item(|| self.relative(position), entry.into(), change);
         }
     }
 

@@ -49,7 +49,7 @@ pub use self::receive::frame_writer::FrameWriter;
 use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::commit::Committer;
-use crate::receiver::copy::ReceiverCopy;
+use crate::receiver::copy::{ReceiverCopy, ReportedEntry};
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::delete::Removals;
@@ -128,7 +128,7 @@ impl TargetReceiver {
         let tree = Arc::new(TargetTree::new(&removals, journals, quota, directory_locks));
         let deltas = DeltaStage::new(&session, &tree);
         if copy.destination.is_new {
-            copy.report_item(Vec::new, (EntryKind::Directory, None), ChangeKind::Made);
+            copy.report_item(Vec::new, ReportedEntry::without_source(EntryKind::Directory), ChangeKind::Made);
         }
         let parts = ReceiverParts { copy, commit_queue, session, digests, metadata, links, removals, tree, deltas };
         let parts = Arc::new(parts);

@@ -8,6 +8,7 @@ use super::sandbox::SandboxReport;
 use crate::codec::{OfType, from_bytes, to_bytes, wire_enum, wire_struct};
 use crate::delta::options::DeltaCounters;
 use crate::encoding::Decoded;
+use crate::entry::Timestamp;
 use crate::feature::Features;
 use crate::field_codecs::{BoundedBytes, DefaultIsNone, Optional, ReportFigure, ShownPath, TEXT, first_of, list};
 use crate::integrity::Digest;
@@ -194,6 +195,8 @@ wire_struct! {
         pub item: ItemChange,
         /// Length of a file in bytes; `None` of a further name of a file, of anything else, and of what is removed.
         pub size: Option<u64> as Optional(ReportFigure),
+        /// Time of last modification at the source; `None` of what is removed, and of a created destination.
+        pub modified: Option<Timestamp> as Optional(OfType),
     }
 }
 
@@ -349,6 +352,7 @@ pub(super) mod tests {
                 path: b"a".to_vec(),
                 item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
                 size: Some(300),
+                modified: Some(Timestamp { seconds: -1, nanoseconds: 7 }),
             }),
             WorkerMessage::Synced(SyncCounters { removed: 7, ..SyncCounters::default() }),
             WorkerMessage::ListAck { before: 1 << 20 },

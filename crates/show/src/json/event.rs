@@ -6,6 +6,7 @@ use haul_base::copy::error::Outcome;
 use haul_base::copy::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport, SourceChange};
 use haul_base::copy::summary::Summary;
 use haul_proto::checksum::hex;
+use haul_proto::entry::Timestamp;
 use serde::Serialize;
 
 use super::summary::{CopySummaryFields, VerifySummaryFields};
@@ -91,6 +92,7 @@ pub enum JobLine<'a> {
         #[serde(flatten)]
         item: ItemFields,
         bytes: Option<u64>,
+        modified_ns: Option<i64>,
     },
     LeftOut {
         #[serde(flatten)]
@@ -261,7 +263,9 @@ impl<'a> JobLine<'a> {
             Event::Differs { path: _, host, differences } => {
                 Self::Differs { name, host, differences: differences.iter().map(DifferenceFields::from).collect() }
             }
-            Event::Item(ItemReport { path: _, item, size }) => Self::Item { name, item: item.into(), bytes: *size },
+            Event::Item(ItemReport { path: _, item, size, modified }) => {
+                Self::Item { name, item: item.into(), bytes: *size, modified_ns: modified.map(nanoseconds) }
+            }
             Event::Skipped(SkipReport { path: _, reason }) => Self::LeftOut { name, reason },
             Event::SourceChanged { path: _, change: SourceChange::Vanished } => {
                 Self::SourceChanged { name, change: "vanished" }
@@ -290,4 +294,9 @@ impl<'a> JobLine<'a> {
             None => Self::Summary(Box::new(CopySummaryFields::new(summary, status))),
         }
     }
+}
+
+/// Nanoseconds since 1970, or the nearest that a field holds.
+fn nanoseconds(Timestamp { seconds, nanoseconds }: Timestamp) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
 }

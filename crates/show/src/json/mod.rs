@@ -173,6 +173,7 @@ mod tests {
     use haul_base::copy::error::Error;
     use haul_base::copy::event::{FileReport, ItemReport, SyncCounters};
     use haul_base::copy::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
+    use haul_proto::entry::Timestamp;
 
     use super::super::human::Verbosity;
     use super::*;
@@ -212,7 +213,7 @@ mod tests {
             {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
-            {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"deleted","reasons":[],"bytes":null}
+            {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"deleted","reasons":[],"bytes":null,"modified_ns":null}
             {"event":"source_changed","path":"run7/log","change":"grew"}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
             {"event":"rate_limit","bytes_per_s":52428800}
@@ -265,23 +266,24 @@ mod tests {
             Box::new(out.clone()),
             Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors),
         );
+        let modified = Some(Timestamp { seconds: -1, nanoseconds: 7 });
         every_item()
             .into_iter()
-            .for_each(|(path, item)| json.event(&Event::Item(ItemReport { path, item, size: Some(5) })));
+            .for_each(|(path, item)| json.event(&Event::Item(ItemReport { path, item, size: Some(5), modified })));
         let sync =
             SyncCounters { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6, left_at_source: 7 };
         json.finish(&Ok(Summary { sync, is_dry: true, ..example() })).unwrap();
         let shown = out.text();
         let (summary, items) = shown.trim_end().rsplit_once('\n').map(|(items, summary)| (summary, items)).unwrap();
         insta::assert_snapshot!(items, @r#"
-            {"event":"item","path":"run7","what":"directory","change":"created","reasons":[],"bytes":5}
-            {"event":"item","path":"run7/a.dat","what":"file","change":"created","reasons":[],"bytes":5}
-            {"event":"item","path":"run7/b","what":"file","change":"replaced","reasons":["size","time"],"bytes":5}
-            {"event":"item","path":"run7/c","what":"symlink","change":"replaced","reasons":["kind","content"],"bytes":5}
-            {"event":"item","path":"run7/d","what":"directory","change":"adjusted","reasons":["mode","owner","attributes","link"],"bytes":5}
-            {"event":"item","path":"run7/e","what":"file","change":"linked","reasons":[],"bytes":5}
-            {"event":"item","path":"run7/z\n\u001b","what":"special","change":"deleted","reasons":[],"bytes":5}
-            {"event":"item","path":"run7/z","what":"directory","change":"deleted","reasons":[],"bytes":5}
+            {"event":"item","path":"run7","what":"directory","change":"created","reasons":[],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/a.dat","what":"file","change":"created","reasons":[],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/b","what":"file","change":"replaced","reasons":["size","time"],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/c","what":"symlink","change":"replaced","reasons":["kind","content"],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/d","what":"directory","change":"adjusted","reasons":["mode","owner","attributes","link"],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/e","what":"file","change":"linked","reasons":[],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/z\n\u001b","what":"special","change":"deleted","reasons":[],"bytes":5,"modified_ns":-999999993}
+            {"event":"item","path":"run7/z","what":"directory","change":"deleted","reasons":[],"bytes":5,"modified_ns":-999999993}
             "#);
         let fields = r#""deleted":2,"backed_up":3,"linked":4,"adjusted":5,"deleted_at_source":6,"left_at_source":7,"dry_run":true"#;
         assert!(summary.contains(fields), "{summary}");

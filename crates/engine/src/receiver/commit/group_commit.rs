@@ -17,6 +17,7 @@ use crate::metrics::counter::add;
 use crate::receiver::commit::Committer;
 use crate::receiver::commit::finalize::FinalizeOutcome;
 use crate::receiver::commit::outcomes::{EntryOutcomes, FileLoss};
+use crate::receiver::copy::ReportedEntry;
 use crate::receiver::durability::commit_queue::PendingCommit;
 use crate::receiver::durability::complete_file::{CompleteFile, PublishedFile};
 use crate::receiver::durability::fsync::{FsyncTarget, SyncedFileSystem, sync_all};
@@ -172,11 +173,9 @@ impl Committer {
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
         let file = named.file().named();
         if let Some(change) = file.and_then(|file| file.change) {
-            self.parts.copy.report_item(
-                || named.file().relative(),
-                (EntryKind::File, Some(named.file().size())),
-                change,
-            );
+            let (size, modified) = (Some(named.file().size()), Some(named.modified));
+            let entry = ReportedEntry { what: EntryKind::File, size, modified };
+            self.parts.copy.report_item(|| named.file().relative(), entry, change);
         }
         self.parts.digests.report_checksum(named.file(), &named.digest);
         let is_whole = named.file().range().is_none();

@@ -324,7 +324,7 @@ impl EntryDecider {
             // Entries in it, and hard links to it, are absent too.
             OverwriteDecision::Pass => return Ok(NextStep::Answer(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
-                self.parts.copy.report_linked(|| self.parts.copy.relative(position), size_of(&entry.kind).unwrap_or(0));
+                self.parts.copy.report_linked(|| self.parts.copy.relative(position), entry);
                 return Ok(NextStep::Answer(EntryAnswer::Settled));
             }
             _ => {}

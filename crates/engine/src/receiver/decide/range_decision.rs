@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use haul_proto::entry::{Entry, EntryKind, EntryMetadata};
+use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::integrity::{Digest, FrameTree};
 use haul_proto::journal::JournalHeader;
@@ -114,7 +114,7 @@ impl EntryDecider {
         let CompletedFile { digest, is_complete } = self.complete_file(&path, entry, &file, &header, len, decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
         if let Some(change) = decided.change {
-            self.parts.copy.report_item(relative, (EntryKind::File, Some(size)), change);
+            self.parts.copy.report_item(relative, entry.into(), change);
         }
         add(&self.parts.copy.reporter.tally.bytes_skipped, size);
         self.parts.copy.reporter.file_done(relative, size, None, digest);

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::backup::mount_of;
 use crate::fs::{Dir, each_name};
 use crate::policy::audit::AuditAction;
+use crate::receiver::copy::ReportedEntry;
 use crate::receiver::delete::Removals;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
@@ -253,7 +254,8 @@ impl<'t> TreeClearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                removals.copy.report_item(|| self.path(dir, name), (entry_kind(kind), None), ChangeKind::Removed);
+                let entry = ReportedEntry::without_source(entry_kind(kind));
+                removals.copy.report_item(|| self.path(dir, name), entry, ChangeKind::Removed);
                 return Ok(true);
             }
             Ok(true) if removals.copy.reporter.is_audited() && !removals.copy.is_dry() => {

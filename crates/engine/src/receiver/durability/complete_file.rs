@@ -48,6 +48,8 @@ pub struct PublishedFile {
     pub digest: Digest,
     /// The file system to sync for its name.
     pub disk: Option<Arc<SyncedFileSystem>>,
+    /// Modification time.
+    pub modified: Timestamp,
 }
 
 /// The data of a complete file.
@@ -97,8 +99,8 @@ impl PublishedFile {
 }
 
 impl From<CompleteFile> for PublishedFile {
-    fn from(CompleteFile { entry, item, size, digest, disk, .. }: CompleteFile) -> Self {
-        Self { entry, item, size, digest, disk }
+    fn from(CompleteFile { entry, item, size, digest, disk, modified, .. }: CompleteFile) -> Self {
+        Self { entry, item, size, digest, disk, modified }
     }
 }
 
