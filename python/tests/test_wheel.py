@@ -49,8 +49,8 @@ def test_it_is_small_and_complete(wheel: Path) -> None:
         metadata = next(name for name in names if name.endswith("/WHEEL"))
         tags = [line for line in archive.read(metadata).decode().splitlines() if line.startswith("Tag: ")]
     folder = metadata.rpartition("/")[0]
-    expected = ["haul/py.typed", f"{folder}/licenses/LICENSE-APACHE", f"{folder}/licenses/LICENSE-MIT"]
-    assert [name for name in expected if name not in names] == []
+    licences = [f"{folder}/licenses/{name}" for name in ("LICENSE-APACHE", "LICENSE-MIT", "notices.txt")]
+    assert [name for name in ["haul/py.typed", *licences] if name not in names] == []
     machine = os.uname().machine
     assert tags == [f"Tag: py3-none-manylinux2014_{machine}", f"Tag: py3-none-musllinux_1_1_{machine}"]
 

@@ -25,7 +25,8 @@ use std::process::ExitCode;
 use clap::Args;
 use commands::fail;
 
-use crate::install::{PROGRAM, install};
+use crate::install::{DOCUMENT, PROGRAM, install};
+use crate::notices;
 use crate::workspace::root;
 
 /// haul copies itself to hosts that have none, so it stays small.
@@ -101,6 +102,8 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
     install(&built, &path, PROGRAM).map_err(|error| fail(&path, error))?;
     let digest = sums::digest(sums::BLAKE3, &path)?;
     println!("{}\n{} bytes\nBLAKE3 {digest}\nruns {runs_in}", path.display(), content.len());
+    let notices = directory.join("notices.txt");
+    install(&root().join(notices::TEXT), &notices, DOCUMENT).map_err(|error| fail(&notices, error))?;
     for file in start::write_help(&directory, &path, &target)? {
         println!("{}", file.display());
     }

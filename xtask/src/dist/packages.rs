@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::commands::{fail, succeeds};
 use crate::install::{DOCUMENT, PROGRAM, install};
+use crate::notices;
 use crate::tools::{CARGO_DEB, CARGO_GENERATE_RPM};
 use crate::workspace::root;
 
@@ -17,7 +18,7 @@ const PACK_LIMIT: Duration = Duration::from_secs(300);
 const NOBODY: (&str, &str) = ("The haul authors", "haul@packages.invalid");
 
 /// Files of the sources, and where the packagers look for them.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("contrib/haul-serve.service", "systemd/haul.haul-serve.service"),
     ("packaging/sysusers.conf", "systemd/haul.sysusers"),
     ("packaging/serve.toml", "serve.toml"),
@@ -27,6 +28,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("docs/BBCP.md", "BBCP.md"),
     ("LICENSE-MIT", "LICENSE-MIT"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),
+    (notices::TEXT, "notices.txt"),
 ];
 
 /// Revision of a version's first packages.
@@ -193,6 +195,20 @@ mod tests {
         let depends = format!("depends = \"haul (>= {version}), haul (<< {version}.1)\"\n");
         let manifest = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
         assert!(manifest.contains(&depends), "crates/cli/Cargo.toml lacks {depends}");
+    }
+
+    #[test]
+    fn every_package_has_the_notices() {
+        let manifest = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
+        for folder in ["doc/haul", "doc/haul-workers", "licenses/haul", "licenses/haul-workers"] {
+            let line = manifest.lines().find(|line| line.contains(&format!("usr/share/{folder}/notices.txt")));
+            assert!(line.is_some_and(|line| line.contains("stage/notices.txt")), "{folder}");
+        }
+        let wheel = fs::read_to_string(root().join("python/pyproject.toml")).unwrap();
+        assert!(wheel.contains("license-files = [\"LICENSE-*\", \"notices.txt\"]"));
+        assert_eq!(fs::read(root().join("python/notices.txt")).unwrap(), fs::read(root().join(notices::TEXT)).unwrap());
+        let conda = fs::read_to_string(root().join("packaging/conda/recipe.yaml")).unwrap();
+        assert!(conda.contains(&format!("- {}\n", notices::TEXT)));
     }
 
     #[test]

@@ -310,7 +310,8 @@ fn full_help() {
               --bits                show rates in bit/s
           -l, --logfile FILE        append messages to FILE
           -#, --version             print the version; with -v, CPU benchmarks as well
-          -$, --license             print the licence
+          -$, --license             print the licence; --license all: of linked
+                                    libraries too
           -h, --help [WHAT]         show help; --help all: every option; --help WHAT:
                                     one option or command
 

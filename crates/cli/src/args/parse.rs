@@ -97,7 +97,8 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         return Ok(Command::Print(version::VERSION.to_owned()));
     }
     if values.is_set(&flags::LICENSE) {
-        return Ok(Command::Print(version::LICENSE.to_owned()));
+        let is_all = operands.len() == 1 && operands[0] == "all";
+        return Ok(Command::Print(if is_all { version::notices() } else { version::LICENSE.to_owned() }));
     }
     refuse_unavailable(&values)?;
     if dialect == Dialect::Haul {
