@@ -1,6 +1,7 @@
 # haul for Homebrew on Linux. `cargo xtask dist --source URL` fills in the archive.
 class Haul < Formula
   desc "Copies files between hosts: fast, encrypted, verified; names the bottleneck"
+  homepage "@HOMEPAGE@"
   url "@URL@/haul-@VERSION@.tar.gz"
   sha256 "@SHA256@"
   license any_of: ["MIT", "Apache-2.0"]

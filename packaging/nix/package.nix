@@ -9,9 +9,12 @@
   src ? ../..,
 }:
 
+let
+  workspace = (lib.importTOML (src + "/Cargo.toml")).workspace.package;
+in
 rustPlatform.buildRustPackage {
   pname = "haul";
-  version = (lib.importTOML (src + "/Cargo.toml")).workspace.package.version;
+  inherit (workspace) version;
   inherit src;
 
   cargoLock.lockFile = src + "/Cargo.lock";
@@ -37,6 +40,7 @@ rustPlatform.buildRustPackage {
 
   meta = {
     description = "Copies files between hosts: fast, encrypted, verified; names the bottleneck";
+    inherit (workspace) homepage;
     license = with lib.licenses; [ mit asl20 ];
     platforms = [ "x86_64-linux" "aarch64-linux" ];
     mainProgram = "haul";

@@ -47,10 +47,12 @@ def test_it_is_small_and_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = next(name for name in names if name.endswith("/WHEEL"))
+        about = archive.read(metadata.replace("/WHEEL", "/METADATA")).decode()
         tags = [line for line in archive.read(metadata).decode().splitlines() if line.startswith("Tag: ")]
     folder = metadata.rpartition("/")[0]
     licences = [f"{folder}/licenses/{name}" for name in ("LICENSE-APACHE", "LICENSE-MIT", "notices.txt")]
     assert [name for name in ["haul/py.typed", *licences] if name not in names] == []
+    assert "\nProject-URL: Homepage, https://" in about and "\nProject-URL: Repository, https://" in about
     machine = os.uname().machine
     assert tags == [f"Tag: py3-none-manylinux2014_{machine}", f"Tag: py3-none-musllinux_1_1_{machine}"]
 
