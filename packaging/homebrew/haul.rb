@@ -10,8 +10,9 @@ class Haul < Formula
   depends_on :linux
 
   def install
-    system "cargo", "build", "--locked", "--profile", "dist", "--workspace", "--bin", "haul"
+    system "cargo", "build", "--locked", "--profile", "dist", "--package", "haul"
     bin.install Dir["target/*/dist/haul"].first
+    doc.install "packaging/notices.txt"
     (man1/"haul.1").write Utils.safe_popen_read(bin/"haul", "man")
     generate_completions_from_executable(bin/"haul", "completions")
   end

@@ -19,7 +19,7 @@ rustPlatform.buildRustPackage {
 
   cargoLock.lockFile = src + "/Cargo.lock";
   buildType = "dist";
-  cargoBuildFlags = [ "--workspace" "--bin=haul" ];
+  cargoBuildFlags = [ "--package=haul" ];
 
   # The executable is static: haul copies it to hosts of any distribution.
   buildInputs = [ glibc.static ];
@@ -29,7 +29,9 @@ rustPlatform.buildRustPackage {
   nativeCheckInputs = [ openssh ];
   cargoTestFlags = [ "--workspace" "--bin=haul" ];
 
-  postInstall = lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
+  postInstall = ''
+    install -D -m 644 -t $out/share/doc/haul packaging/notices.txt
+  '' + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
     $out/bin/haul man > haul.1
     installManPage haul.1
     installShellCompletion --cmd haul \

@@ -1,5 +1,5 @@
-//! `cargo xtask notices`: writes the notices of everything that the executable is linked with, as text for packages and
-//! compressed for `haul --license all`. A test compares both.
+//! `cargo xtask notices`: writes the notices of everything that the executable is linked with, for packages and
+//! `haul --license all`. A test compares them with the sources of the crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,10 +14,6 @@ use crate::workspace::{cargo, root};
 
 /// The text, for packages.
 pub const TEXT: &str = "packaging/notices.txt";
-/// The same, as the executable contains it.
-const COMPRESSED: &str = "crates/cli/src/args/notices.zst";
-/// zstd's level of the smallest output.
-const LEVEL: i32 = 22;
 const METADATA_LIMIT: Duration = Duration::from_secs(120);
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 /// Licences of which one is enough: the one taken, and a phrase of its text.
@@ -69,12 +65,7 @@ pub fn main() -> ExitCode {
 
 fn write() -> Result<(), String> {
     let text = render(&linked_crates()?)?;
-    let compressed = zstd::bulk::compress(text.as_bytes(), LEVEL).map_err(|error| error.to_string())?;
-    println!("{TEXT}: {} bytes, compressed {}", text.len(), compressed.len());
-    for (name, content) in [(TEXT, text.as_bytes()), (COMPRESSED, &compressed)] {
-        fs::write(root().join(name), content).map_err(|error| format!("{name}: {error}"))?;
-    }
-    Ok(())
+    fs::write(root().join(TEXT), text).map_err(|error| format!("{TEXT}: {error}"))
 }
 
 /// The crates of others in the executable for any of [`TARGETS`], by name.
@@ -244,13 +235,6 @@ mod tests {
             assert!(text.contains(&one.line()), "{} {}: cargo xtask notices", one.name, one.version);
         }
         assert!(text == render(&crates).unwrap(), "{TEXT} is not current: cargo xtask notices");
-    }
-
-    #[test]
-    fn the_executable_has_the_notices_of_the_packages() {
-        let text = fs::read(root().join(TEXT)).unwrap();
-        let compressed = fs::read(root().join(COMPRESSED)).unwrap();
-        assert!(zstd::bulk::decompress(&compressed, text.len()).unwrap() == text, "cargo xtask notices");
     }
 
     #[test]

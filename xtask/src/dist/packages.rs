@@ -205,10 +205,12 @@ mod tests {
             assert!(line.is_some_and(|line| line.contains("stage/notices.txt")), "{folder}");
         }
         let wheel = fs::read_to_string(root().join("python/pyproject.toml")).unwrap();
-        assert!(wheel.contains("license-files = [\"LICENSE-*\", \"notices.txt\"]"));
+        assert!(wheel.contains("\"notices.txt\" = \"share/doc/haul/notices.txt\""));
         assert_eq!(fs::read(root().join("python/notices.txt")).unwrap(), fs::read(root().join(notices::TEXT)).unwrap());
-        let conda = fs::read_to_string(root().join("packaging/conda/recipe.yaml")).unwrap();
-        assert!(conda.contains(&format!("- {}\n", notices::TEXT)));
+        for form in ["conda/recipe.yaml", "homebrew/haul.rb", "nix/package.nix"] {
+            let form = fs::read_to_string(root().join("packaging").join(form)).unwrap();
+            assert!(form.contains(notices::TEXT), "{form}");
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub enum Command {
     Worker(WorkerTask),
     /// `haul --version --verbose`: the version, and this CPU's speed of encryption and hashing.
     Version,
+    /// `haul --license all`: the licences of linked libraries.
+    Notices,
     /// Print this text.
     Print(String),
 }
@@ -98,7 +100,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     }
     if values.is_set(&flags::LICENSE) {
         let is_all = operands.len() == 1 && operands[0] == "all";
-        return Ok(Command::Print(if is_all { version::notices() } else { version::LICENSE.to_owned() }));
+        return Ok(if is_all { Command::Notices } else { Command::Print(version::LICENSE.to_owned()) });
     }
     refuse_unavailable(&values)?;
     if dialect == Dialect::Haul {
