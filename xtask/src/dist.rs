@@ -97,7 +97,7 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
         build::check_no_folders(&content, root()).map_err(|why| fail(&built, why))?;
     }
     let (version, runs_in) = start::start_alone(&built, &target)?;
-    let directory = root().join("target/dist");
+    let directory = root().join(format!("target/haul-{version}"));
     let path = directory.join(format!("haul-{version}-{target}"));
     install(&built, &path, PROGRAM).map_err(|error| fail(&path, error))?;
     let digest = sums::digest(sums::BLAKE3, &path)?;
@@ -148,7 +148,7 @@ fn package(
     if let Some(url) = &arguments.source {
         made.extend(recipes::write(directory, version, url)?);
     }
-    let lists = sums::write(directory, version)?;
+    let lists = sums::write(directory)?;
     made.extend(lists.iter().cloned());
     if let Some(key) = &arguments.sign {
         made.extend(sums::sign(&lists, key, version)?);
