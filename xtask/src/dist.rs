@@ -15,6 +15,7 @@ mod recipes;
 mod rpm_check;
 mod start;
 mod sums;
+mod vendored;
 mod wheel;
 mod workers;
 
@@ -62,6 +63,9 @@ pub struct DistArguments {
     /// And the archive of the sources, and recipes of Homebrew and conda-forge that fetch it from below URL
     #[arg(long, value_name = "URL")]
     source: Option<String>,
+    /// And the archive of the sources with those of all crates, to build without a network
+    #[arg(long)]
+    vendored: bool,
     /// Signs the lists of checksums with this secret key of minisign
     #[arg(long, value_name = "KEY")]
     sign: Option<PathBuf>,
@@ -147,6 +151,9 @@ fn package(
     }
     if let Some(url) = &arguments.source {
         made.extend(recipes::write(directory, version, url)?);
+    }
+    if arguments.vendored {
+        made.push(vendored::write(directory, version, date)?);
     }
     let lists = sums::write(directory)?;
     made.extend(lists.iter().cloned());
