@@ -76,6 +76,14 @@ mod tests {
     }
 
     #[test]
+    fn recipes_ask_for_the_static_c_library() {
+        for (form, package) in [("conda/recipe.yaml", "- sysroot_${{"), ("nix/package.nix", "glibc.static")] {
+            let text = fs::read_to_string(root().join("packaging").join(form)).unwrap();
+            assert!(text.contains(package), "{form}");
+        }
+    }
+
+    #[test]
     fn an_invalid_address_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         for url in ["http://example.org", "example.org", "https://example.org/\" x"] {
