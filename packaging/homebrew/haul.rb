@@ -13,7 +13,11 @@ class Haul < Formula
     system "cargo", "build", "--locked", "--profile", "dist", "--package", "haul"
     bin.install Dir["target/*/dist/haul"].first
     doc.install "packaging/notices.txt"
-    (man1/"haul.1").write Utils.safe_popen_read(bin/"haul", "man")
+    manual = Utils.safe_popen_read(bin/"haul", "man")
+    (man1/"haul.1").write manual
+    manual.scan(/^haul\\-(\w+)\(1\),$/).flatten.each do |command|
+      (man1/"haul-#{command}.1").write Utils.safe_popen_read(bin/"haul", "man", command)
+    end
     generate_completions_from_executable(bin/"haul", "completions")
   end
 

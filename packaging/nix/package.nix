@@ -33,7 +33,8 @@ rustPlatform.buildRustPackage {
     install -D -m 644 -t $out/share/doc/haul packaging/notices.txt
   '' + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
     $out/bin/haul man > haul.1
-    installManPage haul.1
+    for page in $(sed -n 's/^haul\\-\(.*\)(1),$/\1/p' haul.1); do $out/bin/haul man $page > haul-$page.1; done
+    installManPage haul*.1
     installShellCompletion --cmd haul \
       --bash <($out/bin/haul completions bash) \
       --zsh <($out/bin/haul completions zsh) \

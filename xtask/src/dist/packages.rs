@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use super::commands::{fail, succeeds};
+use super::start::MANUAL;
 use crate::install::{DOCUMENT, PROGRAM, install};
 use crate::notices;
 use crate::tools::{CARGO_DEB, CARGO_GENERATE_RPM};
@@ -102,7 +103,9 @@ impl Release<'_> {
     pub(super) fn rpm(&self, kind: PackageKind, to: &Path, release: &str) -> Result<PathBuf, String> {
         CARGO_GENERATE_RPM.provide()?;
         let stage = self.stage()?;
-        succeeds(Command::new("gzip").args(["-9", "-n", "-f"]).arg(stage.join("haul.1")), PACK_LIMIT)?;
+        let pages = self.manual_pages()?;
+        let pages = pages.iter().map(|name| stage.join("man").join(name));
+        succeeds(Command::new("gzip").args(["-9", "-n", "-f"]).args(pages), PACK_LIMIT)?;
         let architecture = architecture(self.target)?.1;
         let package = to.join(format!("{}-{}-{release}.{architecture}.rpm", kind.name(), self.version));
         let mut metadata = format!("release = \"{release}\"\n");
@@ -138,8 +141,11 @@ impl Release<'_> {
             installed.map_err(|error| fail(&to, error))
         };
         put(self.executable, "haul", PROGRAM)?;
-        for name in ["haul.1", "haul.bash", "_haul", "haul.fish"] {
+        for name in ["haul.bash", "_haul", "haul.fish"] {
             put(&self.directory.join(name), name, DOCUMENT)?;
+        }
+        for name in self.manual_pages()? {
+            put(&self.directory.join(&name), &format!("man/{name}"), DOCUMENT)?;
         }
         for (from, to) in SOURCES {
             put(&root().join(from), to, DOCUMENT)?;
@@ -149,6 +155,13 @@ impl Release<'_> {
             put(worker, &format!("workers/{name}"), PROGRAM)?;
         }
         Ok(stage)
+    }
+
+    /// Names of the manual pages in the release.
+    fn manual_pages(&self) -> Result<Vec<String>, String> {
+        let entries = fs::read_dir(self.directory).map_err(|error| fail(self.directory, error))?;
+        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+        Ok(names.filter(|name| name == MANUAL || name.starts_with("haul-") && name.ends_with(".1")).collect())
     }
 
     /// Files required by Debian's policy, and `CHANGELOG.md`.

@@ -67,7 +67,7 @@ fn short_help() {
           config [HOST]             show effective options and their origin
           demo                      copy generated data on this machine
           help [TOPIC]              explain an option, a command or a topic
-          man                       print the manual page
+          man [COMMAND]             print the manual page, or that of a command
           completions SHELL         print completions for bash, zsh or fish
           version                   print the version; with -v, CPU benchmarks as well
 

@@ -352,6 +352,7 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
     let text = match (command, words.as_slice()) {
         (_, ["-h" | "--help"]) => Some(help::command(command)),
         ("man", []) => Some(manual::page()),
+        ("man", [command]) => manual::command_page(command, &help::command(command)),
         ("version", []) => Some(version::VERSION.to_owned()),
         ("version", ["-v" | "--verbose"]) => return Ok(Command::Version),
         ("completions", [shell]) => completions::script(shell),

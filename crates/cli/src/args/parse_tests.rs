@@ -266,6 +266,7 @@ fn printing_commands_take_no_paths() {
     };
     assert_eq!(print(&["version"]), version::VERSION);
     assert_eq!(print(&["man"]), manual::page());
+    assert_eq!(print(&["man", "job"]), manual::command_page("job", &help::command("job")).unwrap());
     assert_eq!(print(&["completions", "zsh"]), completions::script("zsh").unwrap());
     assert_eq!(print(&["man", "--help"]), help::command("man"));
     assert!(matches!(parse_words(&["version", "-v"]), Ok(Command::Version)));
