@@ -34,19 +34,19 @@ class ExecutableHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
         build_data["tag"] = f"py3-none-manylinux2014_{architecture}.musllinux_1_1_{architecture}"
 
 
-class VersionHook(MetadataHookInterface):  # type: ignore[misc,unused-ignore]
-    """The version is that of the workspace."""
+class WorkspaceHook(MetadataHookInterface):  # type: ignore[misc,unused-ignore]
+    """Version and addresses are those of the workspace."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         manifest = HERE.parent / "Cargo.toml"
-        in_package = False
-        for line in manifest.read_text().splitlines():
-            if line.startswith("["):
-                in_package = line.strip() == "[workspace.package]"
-            elif in_package and line.partition("=")[0].strip() == "version":
-                metadata["version"] = line.partition("=")[2].strip().strip('"')
-                return
-        raise ValueError(f"{manifest}: [workspace.package] has no version")
+        _, _, package = manifest.read_text().partition("[workspace.package]\n")
+        lines = (line.partition("=") for line in package.partition("\n[")[0].splitlines())
+        values = {key.strip(): value.strip().strip('"') for key, _, value in lines}
+        try:
+            metadata["version"] = values["version"]
+            metadata["urls"] = {"Homepage": values["homepage"], "Repository": values["repository"]}
+        except KeyError as missing:
+            raise ValueError(f"{manifest}: [workspace.package] has no {missing}") from None
 
 
 def find_executable() -> Path:

@@ -1,6 +1,7 @@
 # haul for Homebrew on Linux. `cargo xtask dist --source URL` fills in the archive.
 class Haul < Formula
   desc "Copies files between hosts: fast, encrypted, verified; names the bottleneck"
+  homepage "@HOMEPAGE@"
   url "@URL@/haul-@VERSION@.tar.gz"
   sha256 "@SHA256@"
   license any_of: ["MIT", "Apache-2.0"]
@@ -9,9 +10,14 @@ class Haul < Formula
   depends_on :linux
 
   def install
-    system "cargo", "build", "--locked", "--profile", "dist", "--workspace", "--bin", "haul"
+    system "cargo", "build", "--locked", "--profile", "dist", "--package", "haul"
     bin.install Dir["target/*/dist/haul"].first
-    (man1/"haul.1").write Utils.safe_popen_read(bin/"haul", "man")
+    doc.install "packaging/notices.txt"
+    manual = Utils.safe_popen_read(bin/"haul", "man")
+    (man1/"haul.1").write manual
+    manual.scan(/^haul\\-(\w+)\(1\),$/).flatten.each do |command|
+      (man1/"haul-#{command}.1").write Utils.safe_popen_read(bin/"haul", "man", command)
+    end
     generate_completions_from_executable(bin/"haul", "completions")
   end
 

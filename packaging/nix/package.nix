@@ -9,14 +9,17 @@
   src ? ../..,
 }:
 
+let
+  workspace = (lib.importTOML (src + "/Cargo.toml")).workspace.package;
+in
 rustPlatform.buildRustPackage {
   pname = "haul";
-  version = (lib.importTOML (src + "/Cargo.toml")).workspace.package.version;
+  inherit (workspace) version;
   inherit src;
 
   cargoLock.lockFile = src + "/Cargo.lock";
   buildType = "dist";
-  cargoBuildFlags = [ "--workspace" "--bin=haul" ];
+  cargoBuildFlags = [ "--package=haul" ];
 
   # The executable is static: haul copies it to hosts of any distribution.
   buildInputs = [ glibc.static ];
@@ -26,9 +29,12 @@ rustPlatform.buildRustPackage {
   nativeCheckInputs = [ openssh ];
   cargoTestFlags = [ "--workspace" "--bin=haul" ];
 
-  postInstall = lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
+  postInstall = ''
+    install -D -m 644 -t $out/share/doc/haul packaging/notices.txt
+  '' + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
     $out/bin/haul man > haul.1
-    installManPage haul.1
+    for page in $(sed -n 's/^haul\\-\(.*\)(1),$/\1/p' haul.1); do $out/bin/haul man $page > haul-$page.1; done
+    installManPage haul*.1
     installShellCompletion --cmd haul \
       --bash <($out/bin/haul completions bash) \
       --zsh <($out/bin/haul completions zsh) \
@@ -37,6 +43,7 @@ rustPlatform.buildRustPackage {
 
   meta = {
     description = "Copies files between hosts: fast, encrypted, verified; names the bottleneck";
+    inherit (workspace) homepage;
     license = with lib.licenses; [ mit asl20 ];
     platforms = [ "x86_64-linux" "aarch64-linux" ];
     mainProgram = "haul";

@@ -47,10 +47,14 @@ def test_it_is_small_and_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = next(name for name in names if name.endswith("/WHEEL"))
+        about = archive.read(metadata.replace("/WHEEL", "/METADATA")).decode()
         tags = [line for line in archive.read(metadata).decode().splitlines() if line.startswith("Tag: ")]
     folder = metadata.rpartition("/")[0]
-    expected = ["haul/py.typed", f"{folder}/licenses/LICENSE-APACHE", f"{folder}/licenses/LICENSE-MIT"]
+    data = folder.replace(".dist-info", ".data/data")
+    licences = [f"{folder}/licenses/{name}" for name in ("LICENSE-APACHE", "LICENSE-MIT")]
+    expected = ["haul/py.typed", f"{data}/share/doc/haul/notices.txt", *licences]
     assert [name for name in expected if name not in names] == []
+    assert "\nProject-URL: Homepage, https://" in about and "\nProject-URL: Repository, https://" in about
     machine = os.uname().machine
     assert tags == [f"Tag: py3-none-manylinux2014_{machine}", f"Tag: py3-none-musllinux_1_1_{machine}"]
 
@@ -60,7 +64,8 @@ def test_it_installs_and_finds_its_executable(wheel: Path, tree: Path, tmp_path:
     python = tmp_path / "environment" / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     run(*pip, "--python", python, "install", "--quiet", "--no-index", "--no-deps", wheel)
-    assert run(tmp_path / "environment" / "bin" / "haul", "--version").startswith("haul ")
+    program = tmp_path / "environment" / "bin" / "haul"
+    assert run(program, "--version").startswith("haul ") and "GNU LESSER" in run(program, "--license", "all")
     script = "import haul, sys; print(haul.find_executable(), haul.copy(*sys.argv[1:], recursive=True).files_copied)"
     found, copied = run(python, "-c", script, tree, tmp_path / "copy", PATH="/nonexistent").split()
     assert found == str(tmp_path / "environment" / "bin" / "haul") and copied == "3"

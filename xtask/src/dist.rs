@@ -15,6 +15,7 @@ mod recipes;
 mod rpm_check;
 mod start;
 mod sums;
+mod vendored;
 mod wheel;
 mod workers;
 
@@ -25,7 +26,8 @@ use std::process::ExitCode;
 use clap::Args;
 use commands::fail;
 
-use crate::install::{PROGRAM, install};
+use crate::install::{DOCUMENT, PROGRAM, install};
+use crate::notices;
 use crate::workspace::root;
 
 /// haul copies itself to hosts that have none, so it stays small.
@@ -61,6 +63,9 @@ pub struct DistArguments {
     /// And the archive of the sources, and recipes of Homebrew and conda-forge that fetch it from below URL
     #[arg(long, value_name = "URL")]
     source: Option<String>,
+    /// And the archive of the sources with those of all crates, to build without a network
+    #[arg(long)]
+    vendored: bool,
     /// Signs the lists of checksums with this secret key of minisign
     #[arg(long, value_name = "KEY")]
     sign: Option<PathBuf>,
@@ -96,11 +101,13 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
         build::check_no_folders(&content, root()).map_err(|why| fail(&built, why))?;
     }
     let (version, runs_in) = start::start_alone(&built, &target)?;
-    let directory = root().join("target/dist");
+    let directory = root().join(format!("target/haul-{version}"));
     let path = directory.join(format!("haul-{version}-{target}"));
     install(&built, &path, PROGRAM).map_err(|error| fail(&path, error))?;
     let digest = sums::digest(sums::BLAKE3, &path)?;
     println!("{}\n{} bytes\nBLAKE3 {digest}\nruns {runs_in}", path.display(), content.len());
+    let notices = directory.join("notices.txt");
+    install(&root().join(notices::TEXT), &notices, DOCUMENT).map_err(|error| fail(&notices, error))?;
     for file in start::write_help(&directory, &path, &target)? {
         println!("{}", file.display());
     }
@@ -145,7 +152,10 @@ fn package(
     if let Some(url) = &arguments.source {
         made.extend(recipes::write(directory, version, url)?);
     }
-    let lists = sums::write(directory, version)?;
+    if arguments.vendored {
+        made.push(vendored::write(directory, version, date)?);
+    }
+    let lists = sums::write(directory)?;
     made.extend(lists.iter().cloned());
     if let Some(key) = &arguments.sign {
         made.extend(sums::sign(&lists, key, version)?);

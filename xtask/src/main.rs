@@ -22,6 +22,7 @@ mod messages;
 mod named_tests;
 #[cfg(test)]
 mod names;
+mod notices;
 mod report;
 mod rows;
 mod run;
@@ -73,6 +74,8 @@ enum Chore {
     House,
     /// Writes xtask/src/messages.txt: every message of haul
     Messages,
+    /// Writes packaging/notices.txt: licences of everything that the executable is linked with
+    Notices,
     /// Run the everyday tests many times over, for hours
     Soak(soak::SoakArguments),
 }
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Chore::Imports(arguments) => imports::main(&arguments),
         Chore::House => house::main(),
         Chore::Messages => messages::main(),
+        Chore::Notices => notices::main(),
         Chore::Soak(arguments) => soak::main(&arguments),
     }
 }

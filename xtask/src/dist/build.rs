@@ -33,7 +33,8 @@ pub(super) fn build(sources: &Path, target: &str) -> Result<PathBuf, String> {
     let flags = folders(sources)?.into_iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
     let rustflags = serde_json::to_string(&flags.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
     let c_flags = folders(sources)?.into_iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}"));
-    let mut command = cargo(&["build", "--profile", "dist", "--workspace", "--bin", "haul", "--target", target]);
+    // With the features that haul needs, not those of tests and chores: they make it larger.
+    let mut command = cargo(&["build", "--profile", "dist", "--package", "haul", "--target", target]);
     command
         .arg("--message-format=json-render-diagnostics")
         .arg("--config")

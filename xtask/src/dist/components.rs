@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::build::copy_sources;
+use serde_json::{Value, json};
+
+use super::build::{copy_sources, cross_linker, host};
 use super::commands::{fail, succeeds};
 use crate::tools::CARGO_CYCLONEDX;
 
 const LIST_LIMIT: Duration = Duration::from_secs(300);
+const ASK_LIMIT: Duration = Duration::from_secs(60);
 /// Placeholder for the sources' folder.
 const SOURCES: &str = "/haul";
 
@@ -31,16 +34,52 @@ pub(super) fn write(directory: &Path, version: &str, target: &str, date: u64) ->
     succeeds(&mut command, LIST_LIMIT)?;
     let made = sources.join("crates/cli/haul.cdx.json");
     let list = fs::read_to_string(&made).map_err(|error| fail(&made, error))?;
-    let list = list.replace(&*sources.to_string_lossy(), SOURCES);
+    let list = add_glibc(&list.replace(&*sources.to_string_lossy(), SOURCES), target, &glibc_version(target)?)?;
     check(&list, version)?;
     let path = directory.join(format!("haul-{version}-{target}.cdx.json"));
     fs::write(&path, list).map_err(|error| fail(&path, error))?;
     Ok(path)
 }
 
-/// Fails where the list lacks haul's version, a component, or a component's licence.
+/// The version of glibc that the compiler for `target` links.
+fn glibc_version(target: &str) -> Result<String, String> {
+    let compiler = if target == host()? { "cc".to_owned() } else { cross_linker(target)?.1 };
+    let mut command = Command::new(compiler);
+    let macros = succeeds(command.args(["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"]), ASK_LIMIT)?;
+    let value = |name: &str| macros.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+    let version = value("__GLIBC__").zip(value("__GLIBC_MINOR__"));
+    version
+        .map(|(major, minor)| format!("{major}.{minor}"))
+        .ok_or_else(|| format!("{target}: its C library is not glibc"))
+}
+
+/// Adds the statically linked C library, which is no crate.
+fn add_glibc(list: &str, target: &str, version: &str) -> Result<String, String> {
+    let mut list: Value = serde_json::from_str(list).map_err(|error| format!("list of components: {error}"))?;
+    let reference = format!("pkg:generic/glibc@{version}");
+    let glibc = json!({
+        "type": "library",
+        "bom-ref": reference,
+        "name": "glibc",
+        "version": version,
+        "description": format!("The GNU C Library, linked statically for {target}"),
+        "licenses": [{ "license": { "id": "LGPL-2.1-or-later" } }],
+        "purl": reference,
+    });
+    let components = list["components"].as_array_mut().ok_or("list of components: it has none")?;
+    components.push(glibc);
+    let haul = list["metadata"]["component"]["bom-ref"].clone();
+    let dependencies = list["dependencies"].as_array_mut().ok_or("list of components: no dependencies")?;
+    dependencies.push(json!({ "ref": reference }));
+    let of_haul = dependencies.iter_mut().find(|dependency| dependency["ref"] == haul);
+    let of_haul = of_haul.and_then(|dependency| dependency["dependsOn"].as_array_mut());
+    of_haul.ok_or("list of components: no dependencies of haul")?.push(reference.into());
+    serde_json::to_string_pretty(&list).map_err(|error| error.to_string())
+}
+
+/// Fails where the list lacks haul's version, glibc, or a component's licence.
 fn check(list: &str, version: &str) -> Result<(), String> {
-    let list: serde_json::Value = serde_json::from_str(list).map_err(|error| format!("list of components: {error}"))?;
+    let list: Value = serde_json::from_str(list).map_err(|error| format!("list of components: {error}"))?;
     let described = &list["metadata"]["component"];
     if described["name"] != "haul" || described["version"] != version {
         return Err(format!("list of components: it describes {described}, not haul {version}"));
@@ -49,8 +88,8 @@ fn check(list: &str, version: &str) -> Result<(), String> {
     let without: Vec<_> =
         components.iter().filter(|component| component["licenses"].as_array().is_none_or(Vec::is_empty)).collect();
     let names: Vec<_> = without.iter().map(|component| component["name"].as_str().unwrap_or("?")).collect();
-    if components.is_empty() {
-        return Err("list of components: it is empty".to_owned());
+    if components.iter().all(|component| component["name"] != "glibc") {
+        return Err("list of components: glibc is missing".to_owned());
     }
     if !names.is_empty() {
         return Err(format!("list of components: no licence of {}", names.join(", ")));
@@ -62,16 +101,33 @@ fn check(list: &str, version: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    /// A list of one crate, as cargo-cyclonedx makes it.
+    fn list(version: &str, licences: &Value) -> String {
+        let haul = json!({ "bom-ref": "haul", "name": "haul", "version": version });
+        let toml = json!({ "bom-ref": "toml", "name": "toml", "licenses": licences });
+        let dependencies = json!([{ "ref": "haul", "dependsOn": ["toml"] }, { "ref": "toml" }]);
+        let list = json!({ "metadata": { "component": haul }, "components": [toml], "dependencies": dependencies });
+        list.to_string()
+    }
+
     #[test]
-    fn a_list_names_haul_and_every_licence() {
-        let list = |version: &str, licences: &str| {
-            format!(
-                r#"{{"metadata":{{"component":{{"name":"haul","version":"{version}"}}}},"components":[{{"name":"toml","licenses":{licences}}}]}}"#
-            )
-        };
-        assert_eq!(check(&list("1.0.0", r#"[{"expression":"MIT"}]"#), "1.0.0"), Ok(()));
-        assert!(check(&list("1.0.0", "[]"), "1.0.0").is_err_and(|why| why.contains("no licence of toml")));
-        assert!(check(&list("0.9.0", r#"[{"expression":"MIT"}]"#), "1.0.0").is_err());
-        assert!(check("{}", "1.0.0").is_err());
+    fn a_list_names_haul_glibc_and_every_licence() {
+        let mit = json!([{ "expression": "MIT" }]);
+        let checked = |crates: &str| check(&add_glibc(crates, "x86_64", "2.36")?, "1.0.0");
+        assert_eq!(checked(&list("1.0.0", &mit)), Ok(()));
+        assert!(checked(&list("1.0.0", &json!([]))).is_err_and(|why| why.contains("no licence of toml")));
+        assert!(checked(&list("0.9.0", &mit)).is_err_and(|why| why.contains("0.9.0")));
+        assert!(check(&list("1.0.0", &mit), "1.0.0").is_err_and(|why| why.contains("glibc")));
+        assert!(checked("{}").is_err());
+    }
+
+    #[test]
+    fn haul_depends_on_glibc() {
+        let completed = add_glibc(&list("1.0.0", &json!([])), "x86_64", "2.36").unwrap();
+        let completed: Value = serde_json::from_str(&completed).unwrap();
+        assert_eq!(completed["dependencies"][0]["dependsOn"], json!(["toml", "pkg:generic/glibc@2.36"]));
+        assert_eq!(completed["components"][1]["version"], "2.36");
+        let version = glibc_version(&host().unwrap()).unwrap();
+        assert!(version.starts_with("2."), "{version}");
     }
 }

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use super::commands::{fail, succeeds};
+use super::start::MANUAL;
 use crate::install::{DOCUMENT, PROGRAM, install};
+use crate::notices;
 use crate::tools::{CARGO_DEB, CARGO_GENERATE_RPM};
 use crate::workspace::root;
 
@@ -17,7 +19,7 @@ const PACK_LIMIT: Duration = Duration::from_secs(300);
 const NOBODY: (&str, &str) = ("The haul authors", "haul@packages.invalid");
 
 /// Files of the sources, and where the packagers look for them.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("contrib/haul-serve.service", "systemd/haul.haul-serve.service"),
     ("packaging/sysusers.conf", "systemd/haul.sysusers"),
     ("packaging/serve.toml", "serve.toml"),
@@ -27,6 +29,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("docs/BBCP.md", "BBCP.md"),
     ("LICENSE-MIT", "LICENSE-MIT"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),
+    (notices::TEXT, "notices.txt"),
 ];
 
 /// Revision of a version's first packages.
@@ -100,7 +103,9 @@ impl Release<'_> {
     pub(super) fn rpm(&self, kind: PackageKind, to: &Path, release: &str) -> Result<PathBuf, String> {
         CARGO_GENERATE_RPM.provide()?;
         let stage = self.stage()?;
-        succeeds(Command::new("gzip").args(["-9", "-n", "-f"]).arg(stage.join("haul.1")), PACK_LIMIT)?;
+        let pages = self.manual_pages()?;
+        let pages = pages.iter().map(|name| stage.join("man").join(name));
+        succeeds(Command::new("gzip").args(["-9", "-n", "-f"]).args(pages), PACK_LIMIT)?;
         let architecture = architecture(self.target)?.1;
         let package = to.join(format!("{}-{}-{release}.{architecture}.rpm", kind.name(), self.version));
         let mut metadata = format!("release = \"{release}\"\n");
@@ -136,8 +141,11 @@ impl Release<'_> {
             installed.map_err(|error| fail(&to, error))
         };
         put(self.executable, "haul", PROGRAM)?;
-        for name in ["haul.1", "haul.bash", "_haul", "haul.fish"] {
+        for name in ["haul.bash", "_haul", "haul.fish"] {
             put(&self.directory.join(name), name, DOCUMENT)?;
+        }
+        for name in self.manual_pages()? {
+            put(&self.directory.join(&name), &format!("man/{name}"), DOCUMENT)?;
         }
         for (from, to) in SOURCES {
             put(&root().join(from), to, DOCUMENT)?;
@@ -147,6 +155,13 @@ impl Release<'_> {
             put(worker, &format!("workers/{name}"), PROGRAM)?;
         }
         Ok(stage)
+    }
+
+    /// Names of the manual pages in the release.
+    fn manual_pages(&self) -> Result<Vec<String>, String> {
+        let entries = fs::read_dir(self.directory).map_err(|error| fail(self.directory, error))?;
+        let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+        Ok(names.filter(|name| name == MANUAL || name.starts_with("haul-") && name.ends_with(".1")).collect())
     }
 
     /// Files required by Debian's policy, and `CHANGELOG.md`.
@@ -193,6 +208,22 @@ mod tests {
         let depends = format!("depends = \"haul (>= {version}), haul (<< {version}.1)\"\n");
         let manifest = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
         assert!(manifest.contains(&depends), "crates/cli/Cargo.toml lacks {depends}");
+    }
+
+    #[test]
+    fn every_package_has_the_notices() {
+        let manifest = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
+        for folder in ["doc/haul", "doc/haul-workers", "licenses/haul", "licenses/haul-workers"] {
+            let line = manifest.lines().find(|line| line.contains(&format!("usr/share/{folder}/notices.txt")));
+            assert!(line.is_some_and(|line| line.contains("stage/notices.txt")), "{folder}");
+        }
+        let wheel = fs::read_to_string(root().join("python/pyproject.toml")).unwrap();
+        assert!(wheel.contains("\"notices.txt\" = \"share/doc/haul/notices.txt\""));
+        assert_eq!(fs::read(root().join("python/notices.txt")).unwrap(), fs::read(root().join(notices::TEXT)).unwrap());
+        for form in ["conda/recipe.yaml", "homebrew/haul.rb", "nix/package.nix"] {
+            let form = fs::read_to_string(root().join("packaging").join(form)).unwrap();
+            assert!(form.contains(notices::TEXT), "{form}");
+        }
     }
 
     #[test]

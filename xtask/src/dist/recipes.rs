@@ -37,7 +37,14 @@ pub(super) fn write(directory: &Path, version: &str, url: &str) -> Result<Vec<Pa
 }
 
 fn fill(form: &str, version: &str, url: &str, digest: &str) -> String {
-    form.replace("@VERSION@", version).replace("@URL@", url).replace("@SHA256@", digest)
+    let known = [
+        ("@VERSION@", version),
+        ("@URL@", url),
+        ("@SHA256@", digest),
+        ("@HOMEPAGE@", env!("CARGO_PKG_HOMEPAGE")),
+        ("@REPOSITORY@", env!("CARGO_PKG_REPOSITORY")),
+    ];
+    known.iter().fold(form.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
 #[cfg(test)]
@@ -51,6 +58,28 @@ mod tests {
             let filled = fill(&text, "1.2.3", "https://example.org/haul", "0123abcd");
             assert!(filled.contains("https://example.org/haul/haul-") && filled.contains("1.2.3"), "{filled}");
             assert!(filled.contains("0123abcd") && !filled.contains('@'), "{filled}");
+            assert!(filled.contains(env!("CARGO_PKG_HOMEPAGE")), "{filled}");
+        }
+    }
+
+    #[test]
+    fn every_package_takes_its_homepage_from_the_workspace() {
+        let text = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+        for directory in fs::read_dir(root().join("crates")).unwrap() {
+            let manifest = directory.unwrap().path().join("Cargo.toml");
+            let manifest = text(&manifest.to_string_lossy());
+            assert!(manifest.contains("\nhomepage.workspace = true\nrepository.workspace = true\n"), "{manifest}");
+        }
+        for name in ["packaging/nix/package.nix", "python/hatch_build.py"] {
+            assert!(text(name).contains("homepage") && !text(name).contains("://"), "{name}");
+        }
+    }
+
+    #[test]
+    fn recipes_ask_for_the_static_c_library() {
+        for (form, package) in [("conda/recipe.yaml", "- sysroot_${{"), ("nix/package.nix", "glibc.static")] {
+            let text = fs::read_to_string(root().join("packaging").join(form)).unwrap();
+            assert!(text.contains(package), "{form}");
         }
     }
 

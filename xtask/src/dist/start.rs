@@ -1,4 +1,4 @@
-//! Starts the executable in an empty root, and writes the help that it prints: manual page and completions.
+//! Starts the executable in an empty root, and writes the help that it prints: manual pages and completions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,15 @@ use crate::run::{Output, run};
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How long an emulated copy may take.
 const EMULATED_LIMIT: Duration = Duration::from_secs(300);
-/// Names printed by the executable itself: a file's name, and the topic of `haul help`.
-const HELP: [(&str, &str); 4] = [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
+/// The manual page.
+pub(super) const MANUAL: &str = "haul.1";
+/// Names printed by the executable itself: a file's name, and its command.
+const HELP: [(&str, [&str; 2]); 4] = [
+    (MANUAL, ["help", "man"]),
+    ("haul.bash", ["completions", "bash"]),
+    ("_haul", ["completions", "zsh"]),
+    ("haul.fish", ["completions", "fish"]),
+];
 
 /// Starts the program in an otherwise empty root without any environment. Gives its version and the place.
 pub(super) fn start_alone(built: &Path, target: &str) -> Result<(String, &'static str), String> {
@@ -42,18 +49,33 @@ pub(super) fn start_alone(built: &Path, target: &str) -> Result<(String, &'stati
     Err(format!("haul --version does not run in an empty root directory: {last}"))
 }
 
-/// Writes manual page and completions to `directory`; their paths.
+/// Writes manual pages and completions to `directory`; their paths.
 pub(super) fn write_help(directory: &Path, program: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
     let is_native = target == host()?;
-    let mut files = Vec::new();
-    for (name, topic) in HELP {
+    let write = |name: &str, words: [&str; 2]| {
         let mut command = if is_native { Command::new(program) } else { emulated(program, target)? };
         let path = directory.join(name);
-        let text = succeeds(command.args(["help", topic]), START_LIMIT)?;
-        fs::write(&path, text).map_err(|error| fail(&path, error))?;
+        let text = succeeds(command.args(words), START_LIMIT)?;
+        fs::write(&path, &text).map_err(|error| fail(&path, error))?;
+        Ok::<_, String>((path, text))
+    };
+    let mut files = Vec::new();
+    for (name, words) in HELP {
+        let (path, text) = write(name, words)?;
         files.push(path);
+        if name == MANUAL {
+            for command in commands_with_pages(&text) {
+                files.push(write(&format!("haul-{command}.1"), ["man", command])?.0);
+            }
+        }
     }
     Ok(files)
+}
+
+/// Commands whose pages haul(1) names: `haul\-sync(1)`.
+fn commands_with_pages(manual: &str) -> Vec<&str> {
+    let lines = manual.lines().map(|line| line.trim_end_matches(','));
+    lines.filter_map(|line| line.strip_prefix("haul\\-")?.strip_suffix("(1)")).collect()
 }
 
 /// A command that starts an executable of another architecture, and whatever that starts.
@@ -94,6 +116,12 @@ fn version(printed: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_manual_names_the_other_pages() {
+        let manual = ".SH SEE ALSO\nhaul\\-sync(1),\nhaul\\-job(1),\nssh(1), b3sum(1)\n";
+        assert_eq!(commands_with_pages(manual), ["sync", "job"]);
+    }
 
     #[test]
     fn reads_the_version() {

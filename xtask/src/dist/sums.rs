@@ -17,9 +17,9 @@ pub(super) const BLAKE3: &str = "b3sum";
 const DIGEST_LIMIT: Duration = Duration::from_secs(120);
 const SIGNER: &str = "minisign";
 
-/// Lists the files of `version` in `directory`, of all targets; paths of the lists.
-pub(super) fn write(directory: &Path, version: &str) -> Result<Vec<PathBuf>, String> {
-    let released = released(directory, version)?;
+/// Lists the files of a release, which are in `directory`, of all targets; paths of the lists.
+pub(super) fn write(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let released = released(directory)?;
     let mut lists = Vec::new();
     for (name, program) in LISTS {
         let mut list = String::new();
@@ -33,26 +33,18 @@ pub(super) fn write(directory: &Path, version: &str) -> Result<Vec<PathBuf>, Str
     Ok(lists)
 }
 
-/// Names of the files of `version`, sorted: executables, packages and lists of components.
-fn released(directory: &Path, version: &str) -> Result<Vec<String>, String> {
+/// Names of the files, sorted; without the lists and their signatures.
+fn released(directory: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(directory).map_err(|error| fail(directory, error))?;
     let mut names = Vec::new();
     for entry in entries {
         let name = entry.map_err(|error| fail(directory, error))?.file_name().to_string_lossy().into_owned();
-        if is_released(&name, version) {
+        if !LISTS.iter().any(|(list, _)| name.starts_with(list)) {
             names.push(name);
         }
     }
     names.sort_unstable();
     Ok(names)
-}
-
-/// Whether `name` is that of a file of `version`: `haul` or `haul-NAME`, then the version, then more words or an ending.
-fn is_released(name: &str, version: &str) -> bool {
-    let Some((start, rest)) = name.split_once(version) else { return false };
-    let is_of_haul =
-        ["haul_", "haul_transfer-"].contains(&start) || (start.starts_with("haul-") && start.ends_with(['-', '_']));
-    is_of_haul && ["-", ".tar.", ".crate"].iter().any(|end| rest.starts_with(end))
 }
 
 /// A file's digest by `program`, in hexadecimal digits.
@@ -91,21 +83,26 @@ pub(super) fn sign(lists: &[PathBuf], key: &Path, version: &str) -> Result<Vec<P
 mod tests {
     use super::*;
 
-    const RELEASED: [&str; 5] = [
+    const RELEASED: [&str; 10] = [
+        "_haul",
         "haul-1.2.0-x86_64-unknown-linux-gnu",
+        "haul-1.2.0.tar.gz",
         "haul-proto-1.2.0.crate",
         "haul-workers_1.2.0-1_amd64.deb",
+        "haul.1",
         "haul_1.2.0-1_amd64.deb",
         "haul_transfer-1.2.0-py3-none-manylinux2014_x86_64.whl",
+        "notices.txt",
+        "recipe.yaml",
     ];
 
-    /// A directory with released files, its lists, and files that were not released.
+    /// A directory with released files, lists of an earlier release, a signature, and the new lists.
     fn release() -> (tempfile::TempDir, Vec<PathBuf>) {
         let directory = tempfile::tempdir().unwrap();
-        for name in RELEASED.iter().chain(&["haul-1.2.0.1", "haul-1.20.0", "haul.1", "other-1.2.0-1.rpm"]) {
+        for name in RELEASED.iter().chain(&["B3SUMS", "SHA256SUMS", "SHA256SUMS.minisig"]) {
             fs::write(directory.path().join(name), name).unwrap();
         }
-        let lists = write(directory.path(), "1.2.0").unwrap();
+        let lists = write(directory.path()).unwrap();
         (directory, lists)
     }
 
@@ -115,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_hold_for_the_released_files_alone() {
+    fn the_lists_hold_for_all_files_of_the_release() {
         let (directory, lists) = release();
         for list in &lists {
             let text = fs::read_to_string(list).unwrap();

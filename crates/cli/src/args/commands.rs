@@ -28,7 +28,7 @@ pub const COMMANDS: [CommandRow; 17] = [
     command("config", "[HOST]", "show effective options and their origin"),
     command("demo", "", "copy generated data on this machine"),
     command("help", "[TOPIC]", "explain an option, a command or a topic"),
-    command("man", "", "print the manual page"),
+    command("man", "[COMMAND]", "print the manual page, or that of a command"),
     command("completions", "SHELL", "print completions for bash, zsh or fish"),
     command("version", "", "print the version; with -v, CPU benchmarks as well"),
 ];

@@ -200,7 +200,7 @@ options! {
     BITS: Switch = row("bits", None, Nothing, Output, "show rates in bit/s").switch();
     LOGFILE: Single<OsString> = row("logfile", Some('l'), One("FILE"), Output, "append messages to FILE").bbcp(1).one(raw);
     VERSION: Switch = row("version", Some('#'), Nothing, Output, "print the version; with -v, CPU benchmarks as well").bbcp(7).of_one_copy().switch();
-    LICENSE: Switch = row("license", Some('$'), Nothing, Output, "print the licence").bbcp(7).of_one_copy().switch();
+    LICENSE: Switch = row("license", Some('$'), Nothing, Output, "print the licence; --license all: of linked libraries too").bbcp(7).of_one_copy().switch();
     HELP: Single<OsString> = row("help", Some('h'), Perhaps("WHAT"), Output, "show help; --help all: every option; --help WHAT: one option or command").bbcp(1).of_one_copy().one(raw);
     PTIME: Switch = row("ptime", Some('~'), Nothing, Accepted, "times are always preserved").bbcp(2).switch();
     ERROR_CHECK: Switch = row("error-check", Some('e'), Nothing, Accepted, "every frame is always checked").letter_only().bbcp_letter().switch();

@@ -218,7 +218,9 @@ pub fn command(command: &str) -> String {
         "demo" => demo(),
         "help" => short(),
         "completions" => completions(),
-        "man" => "haul man\n\nPrints the manual page: haul man | man -l -\n".to_owned(),
+        "man" => {
+            "haul man [COMMAND]\n\nPrints the manual page, or that of COMMAND: haul man job | man -l -\n".to_owned()
+        }
         "version" => version(),
         _ => partials(command),
     }

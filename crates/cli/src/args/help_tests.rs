@@ -67,7 +67,7 @@ fn short_help() {
           config [HOST]             show effective options and their origin
           demo                      copy generated data on this machine
           help [TOPIC]              explain an option, a command or a topic
-          man                       print the manual page
+          man [COMMAND]             print the manual page, or that of a command
           completions SHELL         print completions for bash, zsh or fish
           version                   print the version; with -v, CPU benchmarks as well
 
@@ -310,7 +310,8 @@ fn full_help() {
               --bits                show rates in bit/s
           -l, --logfile FILE        append messages to FILE
           -#, --version             print the version; with -v, CPU benchmarks as well
-          -$, --license             print the licence
+          -$, --license             print the licence; --license all: of linked
+                                    libraries too
           -h, --help [WHAT]         show help; --help all: every option; --help WHAT:
                                     one option or command
 

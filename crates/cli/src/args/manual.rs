@@ -1,9 +1,15 @@
-//! The manual page haul(1), generated from the table of options, in the language of man(7).
+//! The manual pages, haul(1) and one for each command, generated from the tables of options, in the language of man(7).
 
-use super::commands::COMMANDS;
+use super::commands::{COMMANDS, CommandRow};
 use super::flags::{self, COPY};
+use super::markdown;
 use super::row::{HelpSection, OptionRow};
 use super::version::VERSION;
+
+/// The date of the pages' last change.
+const DATE: &str = "2026-11-28";
+/// Commands that print text, without pages of their own.
+const PRINTS: [&str; 4] = ["help", "man", "completions", "version"];
 
 const ABOUT: &str =
     "haul copies files and directories between machines, or within one. It starts on remote hosts over the
@@ -78,18 +84,15 @@ const EXAMPLES: [(&str, &str); 5] = [
 
 /// The page, for `man -l`.
 pub fn page() -> String {
-    let version = VERSION.trim_end();
-    let mut page = format!(".TH HAUL 1 \"\" \"{version}\" \"User Commands\"\n");
+    let mut page = title("HAUL");
     section(&mut page, "NAME", "haul - copy files between hosts: encrypted, verified, over parallel streams");
     page.push_str(".SH SYNOPSIS\n");
     let commands: Vec<_> = COMMANDS.iter().map(|row| (format!("haul {}", row.signature()), row.about)).collect();
-    for line in std::iter::once("haul [OPTIONS] SOURCE... TARGET").chain(commands.iter().map(|(line, _)| &**line)) {
-        page.push_str(&format!(".br\n.B {}\n", text(line)));
-    }
+    page.push_str(".B haul [OPTIONS] SOURCE... TARGET\n");
+    commands.iter().for_each(|(line, _)| page.push_str(&format!(".br\n.B {}\n", text(line))));
     section(&mut page, "DESCRIPTION", ABOUT);
     paragraph(&mut page, OPERANDS);
-    page.push_str(".SH OPTIONS\n");
-    paragraph(&mut page, ARGUMENTS);
+    section(&mut page, "OPTIONS", ARGUMENTS);
     for (part, heading) in HelpSection::LISTED {
         page.push_str(&format!(".SS {heading}\n"));
         COPY.iter().filter(|row| row.section == part).for_each(|row| option(&mut page, row));
@@ -102,8 +105,48 @@ pub fn page() -> String {
     list(&mut page, "EXIT STATUS", &STATUS);
     list(&mut page, "FILES", &FILES);
     list(&mut page, "EXAMPLES", &EXAMPLES);
-    section(&mut page, "SEE ALSO", "ssh(1), b3sum(1)");
+    let pages: Vec<_> = own_pages().map(|row| format!("haul-{}(1)", row.name)).collect();
+    section(&mut page, "SEE ALSO", &format!("{},\nssh(1), b3sum(1)", pages.join(",\n")));
     page
+}
+
+fn own_pages() -> impl Iterator<Item = &'static CommandRow> {
+    COMMANDS.iter().filter(|row| !PRINTS.contains(&row.name))
+}
+
+/// The page of a command, with prose from its help.
+pub fn command_page(command: &str, help: &str) -> Option<String> {
+    let row = own_pages().find(|row| row.name == command)?;
+    // The tables have the options.
+    let is_prose = |part: &&str| !part.lines().any(|line| line.starts_with("  ") && line.trim_start().starts_with('-'));
+    let mut prose = help.trim_end().split("\n\n").filter(is_prose);
+    let mut page = title(&format!("HAUL-{}", command.to_uppercase()));
+    section(&mut page, "NAME", &format!("haul-{command} - {}", row.about));
+    preformatted(&mut page, ".SH SYNOPSIS", prose.next()?);
+    page.push_str(&format!(".SH DESCRIPTION\nIn short: {}.\n", text(row.about)));
+    prose.for_each(|part| preformatted(&mut page, ".PP", part));
+    page.push_str(".SH OPTIONS\nhaul(1) has those of a copy.\n");
+    if command == "sync" {
+        COPY.iter().filter(|row| row.section == HelpSection::Syncing).for_each(|row| option(&mut page, row));
+    }
+    let name = format!("haul {command}");
+    let is_own = |heading: &str| heading.split(", ").any(|one| one == name || one.starts_with(&format!("{name} ")));
+    for (heading, rows) in markdown::COMMANDS.iter().filter(|(heading, _)| is_own(heading)) {
+        page.push_str(&format!(".SS {}\n", text(heading)));
+        let listed = rows.iter().filter(|row| row.section != HelpSection::Unlisted);
+        listed.for_each(|row| option(&mut page, row));
+    }
+    section(&mut page, "SEE ALSO", "haul(1)");
+    Some(page)
+}
+
+fn title(name: &str) -> String {
+    format!(".TH {} 1 {DATE} \"{}\" \"User Commands\"\n", text(name), VERSION.trim_end())
+}
+
+/// Lines that stay as they are.
+fn preformatted(page: &mut String, before: &str, lines: &str) {
+    page.push_str(&format!("{before}\n.nf\n{}\n.fi\n", text(lines)));
 }
 
 fn option(page: &mut String, row: &OptionRow) {
@@ -147,6 +190,11 @@ fn text(content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::help;
+
+    fn of_command(name: &str) -> Option<String> {
+        command_page(name, &help::command(name))
+    }
 
     #[test]
     fn every_listed_option_is_in_the_manual() {
@@ -159,10 +207,36 @@ mod tests {
     }
 
     #[test]
+    fn every_command_with_options_has_a_page() {
+        for (heading, rows) in markdown::COMMANDS {
+            let command = heading.split([' ', ',']).nth(1).unwrap();
+            let page = of_command(command).unwrap();
+            assert!(page.contains(&format!("\n.SH NAME\nhaul\\-{command} \\- ")), "{page}");
+            for row in rows.iter().filter(|row| row.section != HelpSection::Unlisted) {
+                assert!(page.contains(&text(row.help)), "{command}: {}", row.id);
+            }
+            assert!(super::page().contains(&format!("\nhaul\\-{command}(1),\n")), "{command}");
+        }
+        assert!(of_command("sync").unwrap().contains("max\\-delete") && of_command("help").is_none());
+    }
+
+    /// mandoc skips a paragraph or break after a heading.
+    #[test]
+    fn no_macro_is_skipped() {
+        for page in own_pages().filter_map(|row| of_command(row.name)).chain([page()]) {
+            let lines: Vec<_> = page.lines().collect();
+            for pair in lines.windows(2).filter(|pair| pair[0].starts_with(".S")) {
+                assert!(![".PP", ".br"].contains(&pair[1]), "{pair:?}");
+            }
+        }
+    }
+
+    #[test]
     fn text_is_never_a_roff_request() {
         assert_eq!(text(".x\n'y' -z \\ ~^"), "\\&.x\n\\(aqy\\(aq \\-z \\e \\(ti\\(ha");
-        let requests = [".TH ", ".SH ", ".SS ", ".TP", ".PP", ".B ", ".br"];
-        for line in page().lines().filter(|line| line.starts_with(['.', '\''])) {
+        let requests = [".TH ", ".SH ", ".SS ", ".TP", ".PP", ".B ", ".br", ".nf", ".fi"];
+        let pages: String = own_pages().filter_map(|row| of_command(row.name)).collect();
+        for line in (page() + &pages).lines().filter(|line| line.starts_with(['.', '\''])) {
             assert!(requests.iter().any(|request| line.starts_with(request)), "{line}");
         }
     }

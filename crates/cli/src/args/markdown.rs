@@ -11,7 +11,7 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZ
 ";
 
 /// Commands with options of their own.
-const COMMANDS: [(&str, &[OptionRow]); 12] = [
+pub(super) const COMMANDS: [(&str, &[OptionRow]); 12] = [
     ("haul verify", flags::verify::ALL),
     ("haul serve", flags::serve::ALL),
     ("haul probe", flags::probe::ALL),

@@ -51,6 +51,8 @@ pub enum Command {
     Worker(WorkerTask),
     /// `haul --version --verbose`: the version, and this CPU's speed of encryption and hashing.
     Version,
+    /// `haul --license all`: the licences of linked libraries.
+    Notices,
     /// Print this text.
     Print(String),
 }
@@ -98,7 +100,8 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         return Ok(Command::Print(version::VERSION.to_owned()));
     }
     if values.is_set(&flags::LICENSE) {
-        return Ok(Command::Print(version::LICENSE.to_owned()));
+        let is_all = operands.len() == 1 && operands[0] == "all";
+        return Ok(if is_all { Command::Notices } else { Command::Print(version::LICENSE.to_owned()) });
     }
     refuse_unavailable(&values)?;
     if dialect == Dialect::Haul {
@@ -350,6 +353,7 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
     let text = match (command, words.as_slice()) {
         (_, ["-h" | "--help"]) => Some(help::command(command)),
         ("man", []) => Some(manual::page()),
+        ("man", [command]) => manual::command_page(command, &help::command(command)),
         ("version", []) => Some(version::VERSION.to_owned()),
         ("version", ["-v" | "--verbose"]) => return Ok(Command::Version),
         ("completions", [shell]) => completions::script(shell),

@@ -183,6 +183,7 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
     assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("Usage:   bbcp ")));
     assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == version::VERSION));
     assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));
+    assert!(matches!(parse(&["--license", "all"]), Ok(Command::Notices)));
     let errors = [&[][..], &["a"], &["--json", "a", "b"], &["a", "b", "-f"], &["-L", "a", "b", "c"]];
     insta::assert_snapshot!(errors.map(|words| parse(words).unwrap_err().to_string()).join("\n---\n"), @r#"
         no source and no target given
@@ -265,6 +266,7 @@ fn printing_commands_take_no_paths() {
     };
     assert_eq!(print(&["version"]), version::VERSION);
     assert_eq!(print(&["man"]), manual::page());
+    assert_eq!(print(&["man", "job"]), manual::command_page("job", &help::command("job")).unwrap());
     assert_eq!(print(&["completions", "zsh"]), completions::script("zsh").unwrap());
     assert_eq!(print(&["man", "--help"]), help::command("man"));
     assert!(matches!(parse_words(&["version", "-v"]), Ok(Command::Version)));

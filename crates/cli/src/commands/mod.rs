@@ -8,6 +8,7 @@ pub mod demo;
 mod explain;
 pub mod job;
 pub mod net;
+mod notices;
 mod own_program;
 mod places;
 pub mod probe;
@@ -93,6 +94,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Config(values, as_json, host) => config::run(&values, as_json, host.as_ref()),
         Command::Serve(values, directory) => serve::run(&values, directory.as_deref()),
         Command::Version => version::run(),
+        Command::Notices => notices::run(),
         Command::Print(text) => {
             print(&text);
             Ok(Exit::Done)
