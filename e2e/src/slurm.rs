@@ -124,6 +124,15 @@ impl SlurmCluster {
         output_of(command.args(words).env("SLURM_CONF", self.configuration()))
     }
 
+    /// Runs a Slurm command, which may fail; gives whether it succeeded, and all that it printed.
+    #[track_caller]
+    pub fn answer(&self, program: &str, words: &[&str]) -> (bool, String) {
+        let mut command = self.controller.command(program);
+        let output = command.args(words).env("SLURM_CONF", self.configuration()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Whether squeue's list is empty.
     pub fn has_empty_queue(&self) -> bool {
         self.command("squeue", &["--noheader"]).is_ok_and(|queue| queue.trim().is_empty())

@@ -67,6 +67,7 @@ mod serve_pipes;
 mod serve_terms;
 mod service;
 mod signals;
+mod slurm_answers;
 mod sparse;
 mod spelling;
 mod ssh;

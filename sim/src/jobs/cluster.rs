@@ -3,7 +3,7 @@
 //! The model: storage is never the limit, and the scheduler starts whatever fits. A failed node holds its task until
 //! Slurm notices. Then the task waits again, or is lost without a result. Its copied data stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use haul_job::shard_progress::ShardProgress;
@@ -89,6 +89,8 @@ struct QueuedArray {
     after: Option<u64>,
     running: BTreeSet<u32>,
     pending: BTreeSet<u32>,
+    /// Tasks that Slurm remembers: whether each was done, or lost with its node.
+    over: BTreeMap<u32, bool>,
 }
 
 impl QueuedArray {
@@ -105,7 +107,9 @@ impl QueuedArray {
             nodes: String::new(),
         };
         let running = self.running.iter().map(move |shard| task(shard, "RUNNING"));
-        running.chain(self.pending.iter().map(move |shard| task(shard, "PENDING")))
+        let pending = self.pending.iter().map(move |shard| task(shard, "PENDING"));
+        let state = |is_done: &bool| if *is_done { "COMPLETED" } else { "NODE_FAIL" };
+        running.chain(pending).chain(self.over.iter().map(move |(shard, is_done)| task(shard, state(is_done))))
     }
 }
 
@@ -190,8 +194,8 @@ impl Cluster {
         self.next_id += 1;
         let pending = wave.shards.iter().copied().collect();
         let throttle = wave.throttle.unwrap_or(u32::MAX);
-        let (offset, after, running) = (wave.offset, wave.after, BTreeSet::new());
-        self.arrays.push(QueuedArray { id, offset, throttle, after, running, pending });
+        let (offset, after, running, over) = (wave.offset, wave.after, BTreeSet::new(), BTreeMap::new());
+        self.arrays.push(QueuedArray { id, offset, throttle, after, running, pending, over });
         Ok(id)
     }
 
@@ -240,7 +244,7 @@ impl Cluster {
                 node.times.last_end = ends;
                 let work = &mut self.work[shard as usize];
                 (work.left, work.done) = (Duration::ZERO, Some(ends));
-                self.leave(array, shard);
+                self.leave(array, shard).map(|array| array.over.insert(shard, true));
             }
             NodeState::Busy { array, shard, began, .. } if node.fails <= now => {
                 let ran = node.fails - began;
@@ -257,9 +261,12 @@ impl Cluster {
             NodeState::Down { since, held: Some((array, shard)) } if now >= since + NOTICED_AFTER => {
                 node.state = NodeState::Down { since, held: None };
                 let is_lost = self.rng.chance(LOST_PER_MILLE);
-                self.leave(array, shard);
-                if let Some(array) = self.arrays.iter_mut().find(|queued| queued.id == array && !is_lost) {
-                    array.pending.insert(shard);
+                if let Some(array) = self.leave(array, shard) {
+                    if is_lost {
+                        array.over.insert(shard, false);
+                    } else {
+                        array.pending.insert(shard);
+                    }
                 }
             }
             NodeState::Down { since, held: None } if now >= since + REPAIRED_AFTER => {
@@ -271,10 +278,11 @@ impl Cluster {
         }
     }
 
-    fn leave(&mut self, array: u64, shard: u32) {
-        if let Some(array) = self.arrays.iter_mut().find(|queued| queued.id == array) {
-            array.running.remove(&shard);
-        }
+    /// Ends a task; gives its array.
+    fn leave(&mut self, array: u64, shard: u32) -> Option<&mut QueuedArray> {
+        let array = self.arrays.iter_mut().find(|queued| queued.id == array)?;
+        array.running.remove(&shard);
+        Some(array)
     }
 
     fn schedule(&mut self, now: Duration) {

@@ -32,7 +32,7 @@ pub fn run_job(scenario: &JobScenario) -> Result<JobFigures, String> {
     let rng = Rng::new(scenario.workload.seed ^ u64::MAX);
     let cluster = Cluster::new(scenario.cluster, &plan.shards, rng);
     let ClusterScenario { array_size, at_once, .. } = scenario.cluster;
-    let tracker = ShardTracker::new(WaveLimits { array_size, at_once, is_chained: false });
+    let tracker = ShardTracker::new(WaveLimits { array_size, at_once, is_chained: false, remembers: Duration::MAX });
     let work = cluster.work();
     let mut follower = Follower { cluster, tracker, pace: CallPace::new(Duration::ZERO), calls: CallTimes::default() };
     let ended = follower.follow(&plan)?;

@@ -12,28 +12,13 @@ use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 
 use crate::error::JobError;
-use crate::slurm::queue::{FORMAT, SlurmTask, max_array_size};
+use crate::slurm::answers::{AnswerMeaning, SlurmCall};
+use crate::slurm::queue::{FORMAT, SlurmConfig, SlurmTask};
 use crate::slurm::script::job_name;
 
 /// Time limit of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 const CHECK_EVERY: Duration = Duration::from_millis(10);
-/// MaxArraySize if scontrol does not print it: Slurm's default.
-const ARRAY_SIZE: u32 = 1001;
-/// Messages of Slurm's programs if the controller does not answer.
-const DOWN: [&str; 7] = [
-    "Unable to contact",
-    "Socket timed out",
-    "Zero Bytes were transmitted",
-    "Connection refused",
-    "standby mode",
-    "Communication",
-    "Transport endpoint",
-];
-/// Messages of Slurm's programs at a limit of the user or the cluster.
-const FULL: [&str; 5] =
-    ["SubmitJobLimit", "job submit limit", "temporarily unable", "SubmitJobPerUserLimit", "MaxJobCount"];
-
 /// The error of a call.
 #[derive(Debug)]
 pub enum SlurmCallError {
@@ -58,27 +43,28 @@ pub struct SlurmClient<'a> {
 }
 
 impl SlurmClient<'_> {
-    /// The largest number of tasks in an array.
-    pub fn max_array_size(&self) -> Result<u32, SlurmCallError> {
-        let config = self.call("scontrol", &["show".into(), "config".into()], None)?;
-        match max_array_size(&config).unwrap_or(ARRAY_SIZE) {
+    /// The configuration of the cluster.
+    pub fn config(&self) -> Result<SlurmConfig, SlurmCallError> {
+        let config = self.call(SlurmCall::Config, &["show".into(), "config".into()], None)?;
+        let config = SlurmConfig::parse(&config);
+        match config.array_size {
             0 | 1 => Err(SlurmCallError::Refused(JobError::usage(
                 "Slurm takes no array jobs here: its MaxArraySize is 0",
                 "ask the administrator, or run haul job run --local",
             ))),
-            size => Ok(size),
+            _ => Ok(config),
         }
     }
 
-    /// A job's tasks in the queue, as squeue prints them.
+    /// A job's tasks, as squeue prints them: also ended ones, as long as Slurm remembers them (MinJobAge).
     pub fn queue_text(&self, id: &str) -> Result<String, SlurmCallError> {
-        let words = ["--noheader", "--array", &format!("--name={}", job_name(id)), "--format", FORMAT];
-        self.call("squeue", &words.map(OsString::from), None)
+        let words = ["--noheader", "--array", "--states=all", &format!("--name={}", job_name(id)), "--format", FORMAT];
+        self.call(SlurmCall::Queue, &words.map(OsString::from), None)
     }
 
     /// Submits a script, through standard input. Returns the id of its job.
     pub fn submit(&self, script: &SubmittedScript) -> Result<u64, SlurmCallError> {
-        let output = self.call("sbatch", &["--parsable".into()], Some(script))?;
+        let output = self.call(SlurmCall::Submit, &["--parsable".into()], Some(script))?;
         // `ID`, or `ID;CLUSTER`.
         let id = output.lines().last().unwrap_or_default().split(';').next().and_then(|id| id.trim().parse().ok());
         id.ok_or_else(|| {
@@ -89,13 +75,22 @@ impl SlurmClient<'_> {
 
     /// Sets the number of an array's concurrent tasks.
     pub fn set_throttle(&self, id: u64, throttle: u32) -> Result<(), SlurmCallError> {
-        let words = ["update".to_owned(), format!("JobId={id}"), format!("ArrayTaskThrottle={throttle}")];
-        self.call("scontrol", &words.map(OsString::from), None).map(|_| ())
+        self.update(id, &format!("ArrayTaskThrottle={throttle}"))
+    }
+
+    /// Keeps an array's waiting tasks away from nodes.
+    pub fn exclude(&self, id: u64, nodes: &str) -> Result<(), SlurmCallError> {
+        self.update(id, &format!("ExcNodeList={nodes}"))
+    }
+
+    fn update(&self, id: u64, change: &str) -> Result<(), SlurmCallError> {
+        let words = ["update".into(), format!("JobId={id}").into(), change.into()];
+        self.call(SlurmCall::Update, &words, None).map(|_| ())
     }
 
     /// Releases a held task into the queue.
     pub fn release(&self, task: &SlurmTask) -> Result<(), SlurmCallError> {
-        self.call("scontrol", &["release".into(), task.id().into()], None).map(|_| ())
+        self.call(SlurmCall::Release, &["release".into(), task.id().into()], None).map(|_| ())
     }
 
     /// Cancels jobs. Ended jobs are no error.
@@ -113,14 +108,21 @@ impl SlurmClient<'_> {
             return Ok(());
         }
         let words: Vec<_> = std::iter::once("--quiet".into()).chain(ids.map(OsString::from)).collect();
-        match self.call("scancel", &words, None) {
-            Err(SlurmCallError::Refused(error)) if error.to_string().contains("Invalid job id") => Ok(()),
-            done => done.map(|_| ()),
-        }
+        self.call(SlurmCall::Cancel, &words, None).map(|_| ())
     }
 
     fn call(
         &self,
+        call: SlurmCall,
+        words: &[OsString],
+        script: Option<&SubmittedScript>,
+    ) -> Result<String, SlurmCallError> {
+        self.call_program(call, call.program(), words, script)
+    }
+
+    fn call_program(
+        &self,
+        call: SlurmCall,
         program: &str,
         words: &[OsString],
         script: Option<&SubmittedScript>,
@@ -142,13 +144,21 @@ impl SlurmClient<'_> {
             thread::spawn(move || pipe.write_all(&text));
         }
         // An interrupted submission may have been accepted, so sbatch is never cancelled.
-        let cancel = Some(self.cancel).filter(|_| program != "sbatch");
+        let cancel = Some(self.cancel).filter(|_| call != SlurmCall::Submit);
         let (status, output, complaint) =
             output(child, cancel).map_err(|error| SlurmCallError::Later(format!("{program}: {}", describe(&error))))?;
-        match status {
-            true => Ok(output),
-            // scontrol writes some errors to standard output.
-            false => Err(failure(program, if complaint.trim().is_empty() { output.trim() } else { complaint.trim() })),
+        if status {
+            return Ok(output);
+        }
+        // scontrol writes some errors to standard output.
+        let complaint = if complaint.trim().is_empty() { output.trim() } else { complaint.trim() };
+        match call.meaning(complaint) {
+            AnswerMeaning::Done => Ok(String::new()),
+            AnswerMeaning::Later if complaint.is_empty() => {
+                Err(SlurmCallError::Later(format!("{program}: failed without a message")))
+            }
+            AnswerMeaning::Later => Err(SlurmCallError::Later(format!("{program}: {complaint}"))),
+            AnswerMeaning::Refused => Err(SlurmCallError::Refused(refusal(program, complaint))),
         }
     }
 }
@@ -160,17 +170,9 @@ fn unavailable(program: &str, error: &io::Error) -> JobError {
     )
 }
 
-fn failure(program: &str, complaint: &str) -> SlurmCallError {
-    // If the controller ends during the call, some programs print nothing. sbatch prints a reason.
-    if complaint.is_empty() && program != "sbatch" {
-        return SlurmCallError::Later(format!("{program}: failed without a message"));
-    }
-    let what = format!("{program}: {complaint}");
-    if DOWN.iter().chain(&FULL).any(|phrase| complaint.contains(phrase)) {
-        return SlurmCallError::Later(what);
-    }
+fn refusal(program: &str, complaint: &str) -> JobError {
     let hint = "--partition, --account, --time and --sbatch change the script in slurm/ of the job's directory";
-    SlurmCallError::Refused(JobError::usage(what, hint))
+    JobError::usage(format!("{program}: {complaint}"), hint)
 }
 
 /// Waits for a call. Returns whether it succeeded, and its output.
@@ -208,36 +210,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unreachable_controller_and_a_limit_are_retried() {
-        let is_later = |complaint: &str| matches!(failure("sbatch", complaint), SlurmCallError::Later(_));
-        assert!(is_later(
-            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
-        ));
-        assert!(is_later(
-            "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates"
-        ));
-        assert!(!is_later("sbatch: error: invalid partition specified: fast"));
-        assert!(!is_later(""), "a silent sbatch would never end the run");
-        assert!(matches!(failure("squeue", ""), SlurmCallError::Later(_)), "its controller ended during the call");
-    }
-
-    #[test]
     fn a_programs_output_is_read_and_an_endless_one_is_ended() {
         let cancel = Cancel::new();
         let client = SlurmClient { cancel: &cancel };
         let words = ["-c", "yes | head -c 300000; echo wrong >&2; exit 1"].map(OsString::from);
         assert!(
-            matches!(client.call("sh", &words, None), Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong"))
+            matches!(client.call_program(SlurmCall::Queue, "sh", &words, None), Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong"))
         );
         let words = ["-c", "echo wrong; exit 1"].map(OsString::from);
-        let wrong = client.call("sh", &words, None);
+        let wrong = client.call_program(SlurmCall::Queue, "sh", &words, None);
         assert!(matches!(wrong, Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong")));
         cancel.cancel();
         let begun = Instant::now();
-        assert!(matches!(client.call("sleep", &["30".into()], None), Err(SlurmCallError::Later(_))));
+        assert!(matches!(
+            client.call_program(SlurmCall::Queue, "sleep", &["30".into()], None),
+            Err(SlurmCallError::Later(_))
+        ));
         assert!(begun.elapsed() < Duration::from_secs(5));
         if !haul_lab::is_emulated_without("error of a failed exec") {
-            assert!(matches!(client.call("no-such-program", &[], None), Err(SlurmCallError::Refused(_))));
+            assert!(matches!(
+                client.call_program(SlurmCall::Queue, "no-such-program", &[], None),
+                Err(SlurmCallError::Refused(_))
+            ));
         }
     }
 }

@@ -9,7 +9,7 @@ use haul_show::{self as show, units};
 
 use super::client::{SlurmCallError, SlurmClient};
 use super::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
-use super::queue::{SlurmTask, summary};
+use super::queue::{SlurmConfig, SlurmTask, summary};
 use super::settings::SlurmSettings;
 use super::submissions::SlurmSubmission;
 use super::submit::{SlurmState, SubmittedFinish};
@@ -22,7 +22,7 @@ use crate::opened::OpenedJob;
 use crate::plan_index::PlanIndex;
 
 /// The end of following a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlurmRunEnd {
     /// Everything is submitted, and the user does not wait.
     Submitted,
@@ -30,6 +30,8 @@ pub enum SlurmRunEnd {
     Finished(Exit),
     /// Shards failed or were lost too often.
     Unfinished(Exit),
+    /// Tasks were cancelled in Slurm, or ended unseen: of these shards, or of the last step.
+    Withdrawn(Vec<u32>),
     /// All shards are done, but the last step failed.
     NotFinished(Exit),
     /// Ctrl-C, or the job was cancelled.
@@ -52,17 +54,19 @@ impl SlurmRun<'_> {
     /// Plans, submits and follows.
     pub fn carry_out(&self) -> Result<SlurmRunEnd, JobError> {
         let directory = &self.step.job.directory;
-        let ready = self.patiently(|| Ok((self.client.max_array_size()?, ask(self.step.job, self.client)?)))?;
-        let Some((array_size, mut tasks)) = ready else { return Ok(SlurmRunEnd::Interrupted) };
+        let ready = self.patiently(|| Ok((self.client.config()?, ask(self.step.job, self.client)?)))?;
+        let Some((SlurmConfig { array_size, remembers }, mut tasks)) = ready else {
+            return Ok(SlurmRunEnd::Interrupted);
+        };
         let is_planned = PlanIndex::read(directory)?.complete.is_some();
         if !is_planned {
             // The next plan reuses the numbers of an interrupted one.
-            let ids: Vec<_> = tasks.drain(..).map(|task| task.job).collect();
+            let ids: Vec<_> = tasks.drain(..).filter(|task| !task.is_over()).map(|task| task.job).collect();
             self.patiently(|| self.client.cancel(&ids))?;
             forget_submissions(self.step.job)?;
         }
         let begun = BegunPlan::begin(&self.step)?;
-        let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows };
+        let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows, remembers };
         let mut state = SlurmState::new(self.step.job, self.settings, self.client, limits)?;
         if self.patiently(|| state.take_over(&tasks))?.is_none() {
             return Ok(SlurmRunEnd::Interrupted);
@@ -164,6 +168,10 @@ impl SlurmRun<'_> {
             SubmittedFinish::Ended(0) => Some(SlurmRunEnd::Finished(Exit::Done)),
             SubmittedFinish::Ended(status) if self.step.job.directory.report().exists() => {
                 Some(SlurmRunEnd::Finished(exit_of(status)))
+            }
+            SubmittedFinish::Withdrawn if is_out => Some(SlurmRunEnd::Withdrawn(state.tracker.withdrawn())),
+            SubmittedFinish::Waiting | SubmittedFinish::Ended(_) if is_out && !state.tracker.withdrawn().is_empty() => {
+                Some(SlurmRunEnd::Withdrawn(state.tracker.withdrawn()))
             }
             SubmittedFinish::Ended(_) if is_out && state.tracker.has_failed() => {
                 Some(SlurmRunEnd::Unfinished(Exit::Failed))

@@ -1,5 +1,6 @@
 //! A job on Slurm: settings, scripts, waves of array jobs, the calls of Slurm's commands, and their answers.
 
+pub mod answers;
 pub mod client;
 pub mod follow;
 pub mod held;

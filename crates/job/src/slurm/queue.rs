@@ -1,6 +1,7 @@
 //! Slurm's queue, parsed from squeue's output.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// squeue's `--format`, as expected by [`SlurmTask::parse_all`].
 pub const FORMAT: &str = "%i|%T|%r|%N";
@@ -8,12 +9,27 @@ pub const FORMAT: &str = "%i|%T|%r|%N";
 /// Reasons of tasks held by Slurm itself. Users' and administrators' holds have other reasons.
 const HELD: [&str; 2] = ["requeued held", "JobHoldMaxRequeue"];
 
-/// A task in the queue.
+/// States of ended tasks (squeue(1), "job state codes").
+const OVER: [&str; 11] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+];
+
+/// A task in the queue, or one that has ended lately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlurmTask {
     /// The job; of an array, its own id.
     pub job: u64,
-    /// The index in the array; `None` for other jobs.
+    /// The index in the array; `None` for other jobs, and for an array that ended before any of its tasks began.
     pub index: Option<u32>,
     /// `PENDING`, `RUNNING` and so on.
     pub state: String,
@@ -55,6 +71,16 @@ impl SlurmTask {
         self.index.map_or_else(|| self.job.to_string(), |index| format!("{}_{index}", self.job))
     }
 
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        OVER.contains(&self.state.as_str())
+    }
+
+    /// Whether a user or an administrator ended it.
+    pub fn is_cancelled(&self) -> bool {
+        self.state == "CANCELLED"
+    }
+
     /// Whether it is pending.
     pub fn is_pending(&self) -> bool {
         self.state == "PENDING"
@@ -65,7 +91,7 @@ impl SlurmTask {
 pub fn summary(tasks: &[SlurmTask]) -> String {
     let mut states = BTreeMap::<&str, u64>::new();
     let mut reasons = BTreeMap::<&str, u64>::new();
-    for task in tasks {
+    for task in tasks.iter().filter(|task| !task.is_over()) {
         *states.entry(&task.state).or_default() += 1;
         if task.is_pending() && task.reason != "None" {
             *reasons.entry(&task.reason).or_default() += 1;
@@ -82,10 +108,29 @@ pub fn summary(tasks: &[SlurmTask]) -> String {
     }
 }
 
-/// The largest number of tasks in an array, from `scontrol show config`.
-pub fn max_array_size(config: &str) -> Option<u32> {
-    let line = config.lines().find_map(|line| line.trim().strip_prefix("MaxArraySize"))?;
-    line.trim_start().strip_prefix('=')?.trim().parse().ok()
+/// What haul needs of `scontrol show config`. Slurm's defaults stand for what it does not print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlurmConfig {
+    /// MaxArraySize: an array's indexes are below it.
+    pub array_size: u32,
+    /// MinJobAge: how long Slurm remembers an ended task.
+    pub remembers: Duration,
+}
+
+impl SlurmConfig {
+    /// Reads the output of scontrol.
+    pub fn parse(text: &str) -> Self {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
+            line.trim_start().strip_prefix('=')?.split_whitespace().next()?.parse::<u32>().ok()
+        };
+        let remembers = match value("MinJobAge") {
+            // It forgets nothing.
+            Some(0) => Duration::MAX,
+            seconds => Duration::from_secs(seconds.unwrap_or(300).into()),
+        };
+        Self { array_size: value("MaxArraySize").unwrap_or(1001), remembers }
+    }
 }
 
 #[cfg(test)]
@@ -94,9 +139,10 @@ mod tests {
 
     #[test]
     fn tasks_are_read_and_other_lines_are_not() {
-        let text = "12_0|RUNNING|None|n1\n12_17|PENDING|Resources|\n13|PENDING|Dependency|\n\nslurm_load_jobs error\n12_[3-9]|PENDING|x|\n";
+        let text = "12_0|RUNNING|None|n1\n12_17|PENDING|Resources|\n13|PENDING|Dependency|\n\nslurm_load_jobs error\n12_[3-9]|PENDING|x|\n14|CANCELLED|None|\n";
         let tasks = SlurmTask::parse_all(text);
-        assert_eq!(tasks.len(), 3);
+        assert_eq!(tasks.len(), 4);
+        assert!(tasks[3].is_over() && tasks[3].is_cancelled() && !tasks[0].is_over());
         assert_eq!((tasks[0].job, tasks[0].index, tasks[0].nodes.as_str()), (12, Some(0), "n1"));
         assert_eq!((tasks[1].index, tasks[1].reason.as_str()), (Some(17), "Resources"));
         assert_eq!((tasks[2].job, tasks[2].index), (13, None));
@@ -114,9 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_arrays_is_found() {
-        assert_eq!(max_array_size("MailProg = x\nMaxArraySize            = 1001\nMaxJobs = 5\n"), Some(1001));
-        assert_eq!(max_array_size("MaxArraySizes = 5"), None);
-        assert_eq!(max_array_size(""), None);
+    fn the_configuration_is_read() {
+        let read = |text| {
+            let SlurmConfig { array_size, remembers } = SlurmConfig::parse(text);
+            (array_size, remembers.as_secs())
+        };
+        assert_eq!(read("MaxArraySize            = 99\nMaxJobs = 5\nMinJobAge = 20 sec\n"), (99, 20));
+        assert_eq!(read("MaxArraySizes = 5\nMinJobAge = 0 sec"), (1001, u64::MAX));
+        assert_eq!(read(""), (1001, 300));
     }
 }

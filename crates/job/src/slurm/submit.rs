@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use haul_base::copy::own_executable::own_executable;
+use haul_show as show;
 use haul_show::exit::Exit;
 
 use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
@@ -34,6 +35,8 @@ pub enum SubmittedFinish {
     Gone(u64, Instant),
     /// Ended with this status.
     Ended(u8),
+    /// Somebody cancelled it.
+    Withdrawn,
 }
 
 /// Shards of a job and their tasks.
@@ -86,18 +89,17 @@ impl<'a> SlurmState<'a> {
     pub fn take_over(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
         let known = SlurmSubmission::read_all(&self.job.directory).map_err(SlurmCallError::Refused)?;
         let recorded: BTreeSet<_> = known.iter().map(SlurmSubmission::id).collect();
-        let unknown: BTreeSet<_> = tasks.iter().map(|task| task.job).filter(|id| !recorded.contains(id)).collect();
+        let live = || tasks.iter().filter(|task| !task.is_over());
+        let unknown: BTreeSet<_> = live().map(|task| task.job).filter(|id| !recorded.contains(id)).collect();
         self.client.cancel(&unknown.into_iter().collect::<Vec<_>>())?;
-        for submission in known.iter().filter(|known| tasks.iter().any(|task| task.job == known.id())) {
+        for submission in known.iter().filter(|known| live().any(|task| task.job == known.id())) {
             match submission {
                 SlurmSubmission::Finish { id } => self.finish = SubmittedFinish::Queued(*id),
                 SlurmSubmission::Array { id, offset, .. } => self.tracker.take_over(*id, *offset, tasks),
             }
         }
-        for (id, throttle) in self.tracker.share_throttle() {
-            self.client.set_throttle(id, throttle)?;
-        }
-        Ok(())
+        let shares = self.tracker.share_throttle();
+        shares.into_iter().try_for_each(|(id, throttle)| self.set_throttle(id, throttle))
     }
 
     /// Adds new shards of the plan.
@@ -125,7 +127,7 @@ impl<'a> SlurmState<'a> {
         let Some(wave) = self.doubtful.take() else { return Ok(()) };
         let known = SlurmSubmission::read_all(&self.job.directory)?;
         let is_known = |id: u64| known.iter().any(|submission| submission.id() == id);
-        match tasks.iter().find(|task| task.index.is_some() && !is_known(task.job)) {
+        match tasks.iter().find(|task| task.index.is_some() && !task.is_over() && !is_known(task.job)) {
             Some(task) => self.record(task.job, wave),
             None => Ok(()),
         }
@@ -134,9 +136,11 @@ impl<'a> SlurmState<'a> {
     fn update_finish(&mut self, tasks: &[SlurmTask]) {
         self.read_finish_status();
         let (SubmittedFinish::Queued(id) | SubmittedFinish::Gone(id, _)) = self.finish else { return };
-        let is_queued = tasks.iter().any(|task| task.job == id);
+        let record = tasks.iter().find(|task| task.job == id);
+        let is_queued = record.is_some_and(|task| !task.is_over());
         match self.finish {
             _ if is_queued => self.finish = SubmittedFinish::Queued(id),
+            _ if record.is_some_and(SlurmTask::is_cancelled) => self.finish = SubmittedFinish::Withdrawn,
             SubmittedFinish::Gone(_, since) if since.elapsed() < LOST_AFTER => {}
             SubmittedFinish::Gone(..) => {
                 if !self.retry_finish() {
@@ -207,9 +211,20 @@ impl<'a> SlurmState<'a> {
     /// Passes the throttle of ended arrays on to a running one.
     pub fn raise_throttle(&mut self) -> Result<(), SlurmCallError> {
         let Some((id, throttle)) = self.tracker.raised() else { return Ok(()) };
-        self.client.set_throttle(id, throttle)?;
+        self.set_throttle(id, throttle)?;
         self.tracker.set_throttle(id, throttle);
         Ok(())
+    }
+
+    /// Sets the throttle of an array. A refusal ends nothing: the array keeps its throttle.
+    fn set_throttle(&mut self, id: u64, throttle: u32) -> Result<(), SlurmCallError> {
+        match self.client.set_throttle(id, throttle) {
+            Err(SlurmCallError::Refused(why)) => {
+                show::stderr().notice(&format!("array {id} keeps its number of tasks at a time: {why}"));
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// Releases tasks that Slurm holds because they could not start, and cancels them after repeated holds. A refusal
@@ -218,7 +233,10 @@ impl<'a> SlurmState<'a> {
         for (task, remedy) in self.held.due(tasks) {
             let called = match remedy {
                 HeldRemedy::Release => self.client.release(task),
-                HeldRemedy::Cancel => self.client.cancel_task(task),
+                HeldRemedy::Cancel => {
+                    self.tracker.record_own_cancel(task);
+                    self.client.cancel_task(task)
+                }
             };
             match called {
                 Ok(()) | Err(SlurmCallError::Refused(_)) => self.held.record(task),

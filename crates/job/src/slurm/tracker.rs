@@ -20,14 +20,25 @@ enum TrackedShard {
     Waiting,
     /// In a task.
     Queued,
-    /// Its task is gone without a result since then. It will be done, failed, waiting or given up.
-    Gone(Duration),
+    /// Its task is gone without a result since then. It will be done, failed, cancelled, waiting or given up.
+    Gone(Duration, TaskEnd),
     /// Each file was tried.
     Done,
     /// The whole copy failed.
     Failed,
     /// Lost too often without progress.
     GivenUp,
+    /// Somebody cancelled its task, or nobody knows its end: not to be submitted without being asked.
+    Withdrawn,
+}
+
+/// Why a task is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TaskEnd {
+    /// It failed, or its node or Slurm lost it.
+    Lost,
+    /// scancel(1): whoever typed that wants it to stop. Or Slurm was not asked for longer than it remembers.
+    Withdrawn,
 }
 
 struct TrackedArray {
@@ -39,10 +50,23 @@ struct TrackedArray {
 }
 
 impl TrackedArray {
-    /// Its shards among `tasks`.
+    /// Its shards in the queue.
     fn seen(&self, tasks: &[SlurmTask]) -> BTreeSet<u32> {
-        let of_array = tasks.iter().filter(|task| task.job == self.id);
+        let of_array = tasks.iter().filter(|task| task.job == self.id && !task.is_over());
         of_array.filter_map(|task| Some(self.offset.saturating_add(task.index?))).collect()
+    }
+
+    /// How the task of a shard ended. Slurm keeps a record of an ended task; of a cancelled one that never began, it
+    /// keeps none, or one for all of the array.
+    fn end_of(&self, shard: u32, tasks: &[SlurmTask], forgets: bool) -> TaskEnd {
+        let index = shard.checked_sub(self.offset);
+        let records = || tasks.iter().filter(|task| task.job == self.id);
+        let record = records().find(|task| task.index == index).or_else(|| records().find(|task| task.index.is_none()));
+        let is_withdrawn = match record {
+            Some(task) => task.is_cancelled(),
+            None => forgets || records().next().is_some(),
+        };
+        if is_withdrawn { TaskEnd::Withdrawn } else { TaskEnd::Lost }
     }
 }
 
@@ -68,12 +92,23 @@ pub struct ShardTracker {
     arrays: Vec<TrackedArray>,
     shards: BTreeMap<u32, TrackedShard>,
     losses: BTreeMap<u32, ShardLosses>,
+    /// Tasks that haul itself cancelled: lost ones.
+    own_cancels: BTreeSet<u32>,
+    /// The time of the last update.
+    updated: Option<Duration>,
 }
 
 impl ShardTracker {
     /// A tracker without shards.
     pub fn new(limits: WaveLimits) -> Self {
-        Self { limits, arrays: Vec::new(), shards: BTreeMap::new(), losses: BTreeMap::new() }
+        Self {
+            limits,
+            arrays: Vec::new(),
+            shards: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            own_cancels: BTreeSet::new(),
+            updated: None,
+        }
     }
 
     /// Adopts an array of an earlier run, with its tasks among `tasks`. A known array does not change.
@@ -112,23 +147,31 @@ impl ShardTracker {
         now: Duration,
         recorded: &mut dyn FnMut(u32) -> Result<RecordedShard, E>,
     ) -> Result<(), E> {
+        let forgets = self.updated.replace(now).is_some_and(|last| now.saturating_sub(last) > self.limits.remembers);
         for array in &mut self.arrays {
             let seen = array.seen(tasks);
-            let gone = array.queued.difference(&seen).map(|shard| (*shard, TrackedShard::Gone(now)));
+            let gone = array.queued.difference(&seen).map(|shard| {
+                let end = match self.own_cancels.remove(shard) {
+                    true => TaskEnd::Lost,
+                    false => array.end_of(*shard, tasks, forgets),
+                };
+                (*shard, TrackedShard::Gone(now, end))
+            });
             self.shards.extend(gone);
             array.queued.retain(|shard| seen.contains(shard));
         }
         self.arrays.retain(|array| !array.queued.is_empty());
         let gone = self.shards.iter().filter_map(|(shard, state)| match state {
-            TrackedShard::Gone(since) => Some((*shard, *since)),
+            TrackedShard::Gone(since, end) => Some((*shard, *since, *end)),
             _ => None,
         });
-        for (shard, since) in gone.collect::<Vec<_>>() {
+        for (shard, since, task_end) in gone.collect::<Vec<_>>() {
             let RecordedShard { end, progress } = recorded(shard)?;
             let state = match end {
                 Some(ShardEnd::Done | ShardEnd::Incomplete) => TrackedShard::Done,
                 Some(ShardEnd::Failed) => TrackedShard::Failed,
                 Some(ShardEnd::Interrupted) | None if now.saturating_sub(since) < LOST_AFTER => continue,
+                Some(ShardEnd::Interrupted) | None if task_end == TaskEnd::Withdrawn => TrackedShard::Withdrawn,
                 Some(ShardEnd::Interrupted) | None => match self.losses.entry(shard).or_default().add(progress) {
                     true => TrackedShard::Waiting,
                     false => TrackedShard::GivenUp,
@@ -192,7 +235,7 @@ impl ShardTracker {
 
     /// Whether a shard is to be submitted, or may have to be.
     pub fn has_waiting(&self) -> bool {
-        self.of_state(|state| matches!(state, TrackedShard::Waiting | TrackedShard::Gone(_))).next().is_some()
+        self.of_state(|state| matches!(state, TrackedShard::Waiting | TrackedShard::Gone(..))).next().is_some()
     }
 
     /// Whether a shard is in a task.
@@ -200,9 +243,21 @@ impl ShardTracker {
         !self.arrays.is_empty()
     }
 
-    /// Whether a shard has failed permanently.
+    /// Whether a shard has failed permanently, or is withdrawn.
     pub fn has_failed(&self) -> bool {
-        self.of_state(|state| matches!(state, TrackedShard::Failed | TrackedShard::GivenUp)).next().is_some()
+        let is_out = |state| matches!(state, TrackedShard::Failed | TrackedShard::GivenUp | TrackedShard::Withdrawn);
+        self.of_state(is_out).next().is_some()
+    }
+
+    /// Shards with a cancelled or unknown task.
+    pub fn withdrawn(&self) -> Vec<u32> {
+        self.of_state(|state| state == TrackedShard::Withdrawn).collect()
+    }
+
+    /// Records that haul itself cancels a task, whose shard is to run again.
+    pub fn record_own_cancel(&mut self, task: &SlurmTask) {
+        let array = self.arrays.iter().find(|array| array.id == task.job);
+        self.own_cancels.extend(array.zip(task.index).map(|(array, index)| array.offset.saturating_add(index)));
     }
 }
 
@@ -210,7 +265,12 @@ impl ShardTracker {
 mod tests {
     use super::*;
 
-    const LIMITS: WaveLimits = WaveLimits { array_size: 100, at_once: None, is_chained: false };
+    const LIMITS: WaveLimits =
+        WaveLimits { array_size: 100, at_once: None, is_chained: false, remembers: Duration::from_secs(200) };
+
+    fn ended(job: u64, index: Option<u32>, state: &str) -> SlurmTask {
+        SlurmTask { job, index, state: state.into(), reason: String::new(), nodes: String::new() }
+    }
 
     fn task(job: u64, index: u32) -> SlurmTask {
         SlurmTask { job, index: Some(index), state: "RUNNING".into(), reason: String::new(), nodes: String::new() }
@@ -249,13 +309,49 @@ mod tests {
         assert_eq!(tracker.next_wave(), None);
         update(&mut tracker, &[task(1, 1), task(1, 2)], 10, Some(ShardEnd::Done));
         assert_eq!((tracker.done(), tracker.has_waiting()), (1, false));
-        update(&mut tracker, &[task(1, 2)], 20, None);
-        update(&mut tracker, &[task(1, 2)], 49, None);
+        let lost = [task(1, 2), ended(1, Some(1), "NODE_FAIL")];
+        update(&mut tracker, &lost, 20, None);
+        update(&mut tracker, &lost, 49, None);
         assert_eq!((tracker.next_wave(), tracker.has_waiting()), (None, true), "its result may be late");
-        update(&mut tracker, &[task(1, 2)], 50, None);
+        update(&mut tracker, &lost, 50, None);
         assert_eq!(tracker.next_wave().unwrap().shards, [1]);
         update(&mut tracker, &[], 60, Some(ShardEnd::Failed));
         assert!(tracker.has_failed() && !tracker.has_queued());
+    }
+
+    #[test]
+    fn a_cancelled_task_is_withdrawn_and_a_lost_one_is_submitted_again() {
+        for (records, ends, waits) in [
+            (vec![ended(1, Some(0), "CANCELLED")], 1, false),
+            (vec![ended(1, None, "CANCELLED")], 1, false),
+            (vec![ended(1, Some(7), "COMPLETED")], 1, false),
+            (vec![ended(1, Some(0), "NODE_FAIL")], 0, true),
+            (vec![ended(1, Some(0), "FAILED"), ended(2, Some(0), "CANCELLED")], 0, true),
+            (vec![ended(2, Some(0), "CANCELLED")], 0, true),
+            (vec![], 0, true),
+        ] {
+            let mut tracker = submitted(1);
+            update(&mut tracker, &records, 10, None);
+            update(&mut tracker, &records, 40, Some(ShardEnd::Interrupted));
+            assert_eq!((tracker.withdrawn().len(), tracker.has_waiting()), (ends, waits), "{records:?}");
+            assert_eq!(tracker.has_failed(), ends > 0);
+        }
+        let mut own = submitted(1);
+        own.record_own_cancel(&task(1, 0));
+        update(&mut own, &[ended(1, Some(0), "CANCELLED")], 10, None);
+        update(&mut own, &[], 40, None);
+        assert!(own.has_waiting() && own.withdrawn().is_empty());
+    }
+
+    #[test]
+    fn a_task_that_ended_while_nobody_asked_is_not_submitted_by_itself() {
+        for (asked_after, withdrawn) in [(200, 0), (201, 1)] {
+            let mut tracker = submitted(1);
+            update(&mut tracker, &[task(1, 0)], 10, None);
+            update(&mut tracker, &[], 10 + asked_after, None);
+            update(&mut tracker, &[], 50 + asked_after, None);
+            assert_eq!(tracker.withdrawn().len(), withdrawn);
+        }
     }
 
     #[test]

@@ -44,13 +44,13 @@ impl ShardTasks {
         let mut by_shard = BTreeMap::new();
         for submission in &submissions {
             let SlurmSubmission::Array { id, offset, .. } = submission else { continue };
-            let of_array = tasks.iter().enumerate().filter(|(_, task)| task.job == *id);
+            let of_array = tasks.iter().enumerate().filter(|(_, task)| task.job == *id && !task.is_over());
             by_shard.extend(of_array.filter_map(|(at, task)| Some((offset.saturating_add(task.index?), at))));
         }
         Ok(Self { tasks, by_shard, line: Some(line) })
     }
 
-    /// The task of a shard.
+    /// The task of a shard in the queue.
     pub fn of(&self, shard: u32) -> Option<&SlurmTask> {
         self.by_shard.get(&shard).and_then(|at| self.tasks.get(*at))
     }
@@ -98,7 +98,7 @@ pub fn cancel_tasks(job: &OpenedJob) {
     let recorded = submissions.iter().map(SlurmSubmission::id).collect::<Vec<_>>();
     let ids = match ask(job, &client) {
         Ok(tasks) => {
-            let mut ids: Vec<_> = tasks.iter().map(|task| task.job).collect();
+            let mut ids: Vec<_> = tasks.iter().filter(|task| !task.is_over()).map(|task| task.job).collect();
             ids.dedup();
             ids
         }

@@ -3,6 +3,8 @@
 //! The throttle of an array (`%N`) applies to this array alone. So each new array gets the rest of the others'
 //! throttles, and the last remaining array gets all.
 
+use std::time::Duration;
+
 /// An array with tasks in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActiveArray {
@@ -29,6 +31,8 @@ pub struct WaveLimits {
     pub at_once: Option<u32>,
     /// Whether to submit an array without a free share, to run after the last one: nobody submits it later.
     pub is_chained: bool,
+    /// Slurm's MinJobAge: how long it remembers ended tasks.
+    pub remembers: Duration,
 }
 
 /// An array job to submit.
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn an_array_stays_within_its_size_and_starts_at_its_block() {
-        let limits = WaveLimits { array_size: 10, at_once: None, is_chained: false };
+        let limits = WaveLimits { array_size: 10, at_once: None, is_chained: false, remembers: Duration::MAX };
         let all: Vec<u32> = (7..40).collect();
         let wave = limits.next_wave(&all, &[]).unwrap();
         assert_eq!((wave.offset, wave.shards, wave.throttle), (0, vec![7, 8, 9], None));
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn all_arrays_together_keep_within_the_shards_at_a_time() {
-        let limits = WaveLimits { array_size: 1000, at_once: Some(8), is_chained: false };
+        let limits = WaveLimits { array_size: 1000, at_once: Some(8), is_chained: false, remembers: Duration::MAX };
         let waiting: Vec<u32> = (10..100).collect();
         let throttle = |active: &[ActiveArray]| limits.next_wave(&waiting, active).and_then(|wave| wave.throttle);
         assert_eq!(throttle(&[]), Some(8));

@@ -14,6 +14,7 @@ use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::client::SlurmClient;
 use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd};
 use haul_job::slurm::settings::SlurmSettings;
+use haul_job::slurm::submissions::ranges;
 use haul_job::slurm::view::cancel_tasks;
 use haul_show as show;
 use haul_show::exit::Exit;
@@ -119,6 +120,15 @@ fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Re
             let hint = format!("haul job status {path} names them, and {path}/slurm has the output of their tasks");
             show::stderr().error(&format!("{path}: not all shards are done\nhint: {hint}"));
             exit
+        }
+        SlurmRunEnd::Withdrawn(shards) => {
+            let what = match shards.len() {
+                0 => "the last step was cancelled in Slurm".to_owned(),
+                _ => format!("cancelled in Slurm, or ended unseen: shards {}", ranges(&shards)),
+            };
+            let hint = format!("haul job run --slurm {path} submits what is left");
+            show::stderr().error(&format!("{path}: {what}\nhint: {hint}"));
+            Exit::Interrupted
         }
         SlurmRunEnd::NotFinished(exit) => {
             let hint = format!("its output is in {path}/slurm; haul job finish {path} repeats it here");
