@@ -88,6 +88,20 @@ impl SlurmCluster {
         Ok(())
     }
 
+    /// Starts the slurmd of a node anew, where this file is empty and cannot be run.
+    #[track_caller]
+    pub fn hide_on(&mut self, node: usize, file: &Path) {
+        self.kill_slurmd(node);
+        let name = format!("n{}", node + 1);
+        let program = format!("mount --bind /dev/null '{}' && exec slurmd -D -N {name}", file.display());
+        let mut command = self.nodes[node].command("unshare");
+        let script = format!("hostname {name}; {program}");
+        command.args(["--uts", "--mount", "sh", "-c", &script]);
+        command.env("SLURM_CONF", self.configuration()).env("LC_ALL", "C");
+        self.slurmds[node] = Some(start(command).unwrap());
+        self.wait_until_ready().unwrap();
+    }
+
     /// Kills the slurmd of a node with SIGKILL, and leaves its tasks alone.
     pub fn kill_slurmd(&mut self, node: usize) {
         self.slurmds[node] = None;

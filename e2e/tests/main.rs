@@ -35,6 +35,7 @@ mod job_engines;
 mod job_pull;
 mod job_ranges;
 mod job_slurm;
+mod job_slurm_faults;
 mod job_verify;
 mod json_schema;
 mod links;

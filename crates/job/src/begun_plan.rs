@@ -42,7 +42,7 @@ impl BegunPlan {
     pub fn begin(step: &StepContext<'_>) -> Result<Option<Self>, JobError> {
         let (job, cancel) = (step.job, step.cancel);
         let directory = &job.directory;
-        directory.refuse_cancelled()?;
+        directory.refuse_stopped()?;
         if PlanIndex::read(directory)?.complete.is_some() {
             return Ok(None);
         }

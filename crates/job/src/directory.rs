@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use haul_base::held_directory::HeldDirectory;
 use haul_base::trusted_files::{Distrust, TrustError, quoted};
+use haul_show::text::harmless;
 
 use crate::error::{JobError, shown};
 use crate::job_file::JobFile;
@@ -27,6 +28,8 @@ impl Eq for JobDirectory {}
 
 /// The directories in it.
 const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
+/// Largest reason of a hold, in bytes.
+const REASON_MAX: u64 = 4096;
 /// The file that makes a directory a job.
 const DESCRIPTION: &str = "job.json";
 
@@ -210,9 +213,33 @@ impl JobDirectory {
         Self { path: self.path.join("verify"), held: Arc::clone(&self.held) }
     }
 
-    /// Fails if the job was cancelled.
-    pub fn refuse_cancelled(&self) -> Result<(), JobError> {
-        if self.cancelled().exists() { Err(JobError::cancelled(&self.path)) } else { Ok(()) }
+    /// Whether any shard has begun, on any host.
+    pub fn has_attempts(&self) -> bool {
+        self.file("attempts").names().is_ok_and(|names| !names.is_empty())
+    }
+
+    /// Says why no shard may start, once the job is held: its target is full, or most nodes fail.
+    pub fn held(&self) -> JobFile {
+        self.file("held")
+    }
+
+    /// The reason of a held job.
+    pub fn held_because(&self) -> Option<String> {
+        let reason = self.held().read_text_of(REASON_MAX).ok()??;
+        Some(harmless(reason.lines().next().unwrap_or_default()))
+    }
+
+    /// Holds the job. The first reason stays.
+    pub fn hold(&self, reason: &str) -> Result<(), JobError> {
+        if self.held().exists() { Ok(()) } else { self.held().replace(format!("{reason}\n").as_bytes()) }
+    }
+
+    /// Refuses a cancelled or held job.
+    pub fn refuse_stopped(&self) -> Result<(), JobError> {
+        if self.cancelled().exists() {
+            return Err(JobError::cancelled(&self.path));
+        }
+        self.held_because().map_or(Ok(()), |reason| Err(JobError::held(&self.path, &reason)))
     }
 
     /// Removes an interrupted plan. The next shards find copied files.

@@ -13,7 +13,7 @@ pub enum JobErrorKind {
     Usage,
     /// The directory or the source could not be read or written.
     Io,
-    /// The job was cancelled.
+    /// The job was cancelled, or is held.
     Cancelled,
 }
 
@@ -62,6 +62,11 @@ impl JobError {
             what: format!("{shown}: the job was cancelled"),
             hint: Some(format!("haul job run {shown} continues it")),
         }
+    }
+
+    /// The error for a held job.
+    pub fn held(job: &Path, reason: &str) -> Self {
+        Self { what: format!("{}: the job is held: {reason}", shown(job)), ..Self::cancelled(job) }
     }
 }
 

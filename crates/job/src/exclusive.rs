@@ -60,10 +60,11 @@ pub fn claim(job: &OpenedJob) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Claims a job, and removes the mark of its cancellation.
+/// Claims a job that was cancelled, or held.
 pub fn continued(job: OpenedJob) -> Result<OpenedJob, JobError> {
     claim(&job)?;
     job.directory.cancelled().remove()?;
+    job.directory.held().remove()?;
     Ok(job)
 }
 

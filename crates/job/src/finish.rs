@@ -37,7 +37,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// Waits until every shard has ended. An interrupted one is expected to run again.
 pub fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
     loop {
-        job.directory.refuse_cancelled()?;
+        job.directory.refuse_stopped()?;
         let overview = JobOverview::read(&job.directory)?;
         let has_ended = |state: &ShardState| state.has_tried_all() || state.end() == Some(ShardEnd::Failed);
         if overview.complete.is_some() && overview.shards.iter().all(|(_, state)| has_ended(state)) {
@@ -61,7 +61,7 @@ impl JobFinish<'_> {
     /// Finishes the job, if each file was tried: everything that a plain copy would do beside failed files.
     pub fn carry_out(&self) -> Result<Exit, JobError> {
         let directory = &self.step.job.directory;
-        directory.refuse_cancelled()?;
+        directory.refuse_stopped()?;
         let cancel = self.step.cancel.of_part();
         let step = StepContext { cancel: &cancel, ..self.step };
         let mut has_waited = false;

@@ -72,7 +72,7 @@ impl<'a> LocalRun<'a> {
     }
 
     fn work(&self) -> Result<(), JobError> {
-        while !self.step.cancel.is_cancelled() {
+        while !self.step.cancel.is_cancelled() && !self.step.job.directory.held().exists() {
             // Read before the index: a plan that has ended by now adds no shard.
             let news = *self.news.lock().unwrap_or_else(PoisonError::into_inner);
             match self.next()? {

@@ -49,6 +49,8 @@ pub struct JobOverview {
     pub finisher: Option<LockHolder>,
     /// Whether the job was cancelled.
     pub is_cancelled: bool,
+    /// Why it is held.
+    pub held: Option<String>,
     /// The result of the last step, once it is done.
     pub last_step: Option<LastStep>,
     /// The time of this overview, by this host's clock.
@@ -78,6 +80,7 @@ impl JobOverview {
             planner: holder(job, LockedWork::Plan),
             finisher: holder(job, LockedWork::Finish),
             is_cancelled: job.cancelled().exists(),
+            held: job.held_because(),
             last_step: LastStep::read(job),
             ..Self::of_shards(shards.into_iter().zip(states).collect())
         })
@@ -91,6 +94,7 @@ impl JobOverview {
             planner: None,
             finisher: None,
             is_cancelled: false,
+            held: None,
             last_step: None,
             seen: SystemTime::now(),
         }

@@ -24,7 +24,7 @@ use crate::job_file::JobFile;
 use crate::node::{JobNode, PartDisplay, StepContext};
 use crate::opened::OpenedJob;
 use crate::options::{JobDisplay, JobOptions, JobPart, completed_login};
-use crate::part_recorder::PartRecorder;
+use crate::part_recorder::{FullTarget, PartRecorder};
 use crate::shard_list::ShardListReader;
 use crate::shard_progress::LiveProgress;
 use crate::targets::{leave_out, turns};
@@ -206,12 +206,41 @@ pub fn copy(
 ) -> Result<Outcome, JobError> {
     let title = plan.copy.list.as_ref().map_or("", |list| &list.name).to_owned();
     let show = show::new(&plan.display, &title, step.steering).map_err(|error| JobError::of_text(&error))?;
-    let mut recorder = PartRecorder::new(show, failures, progress.clone());
+    let mut recorder = PartRecorder::new(show, failures, progress.clone(), step.cancel);
     let outcome =
         haul_control::controller::run(plan.copy, (step.node.program)(), step.cancel, step.steering, &mut recorder);
-    let outcome = if step.cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
+    let outcome = match recorder.full() {
+        Some(FullTarget { why }) => {
+            step.job.directory.hold(why)?;
+            Err(Error::Failed(format!("{why}\nthe job is held: free space, then run haul job run again")))
+        }
+        None if step.cancel.is_cancelled() => outcome.map_err(|_| Error::Interrupted),
+        None => outcome,
+    };
     recorder.finish(&outcome)?;
     Ok(outcome)
+}
+
+/// Logs in to each source and target, before any shard does: a dry run over nothing. Fails if none answers.
+pub fn check_ends(step: &StepContext<'_>) -> Result<(), JobError> {
+    let step = step.quiet();
+    let all = step.job.description.ends();
+    let mut last = None;
+    for (at, ends) in all.iter().enumerate() {
+        let mut plan = list_plan(&step, PartSources::Lists { name: String::new(), lists: Vec::new() }, ends)?;
+        plan.copy.options.target.sync.is_dry = true;
+        match copy(plan, step.job.directory.step_failures("check.jsonl"), &step, &LiveProgress::default())? {
+            Ok(_) => return Ok(()),
+            Err(Error::Connect(why)) => {
+                leave_out(&step.job.directory, at, &why)?;
+                last = Some(why);
+            }
+            Err(error) => return Err(JobError::of_text(&error)),
+        }
+    }
+    last.map_or(Ok(()), |_| {
+        Err(JobError::failed("no target answers", "nothing was submitted; check the login with ssh"))
+    })
 }
 
 /// Tries the ends in a shard's order until their hosts answer. Returns the used ends, and the outcome.

@@ -5,8 +5,10 @@ use std::io::Write;
 use haul_base::copy::error::Outcome;
 use haul_base::copy::event::{Event, Observer};
 use haul_base::held_directory::UnnamedFile;
+use haul_base::sys::cancel::Cancel;
 use haul_show::Show;
 use haul_show::json::{FailureLine, encode};
+use haul_show::text::harmless;
 
 use crate::error::JobError;
 use crate::job_file::JobFile;
@@ -19,12 +21,28 @@ pub struct PartRecorder {
     progress: LiveProgress,
     file: Option<UnnamedFile>,
     trouble: Option<JobError>,
+    full: Option<FullTarget>,
+    cancel: Cancel,
 }
 
+/// A target without space: no further file can be written.
+pub struct FullTarget {
+    /// Its host, and what it said.
+    pub why: String,
+}
+
+/// Errors of a full file system or quota (`ENOSPC`, `EDQUOT`).
+const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
 impl PartRecorder {
-    /// Displays by `show`, and writes to `failures`.
-    pub fn new(show: Box<dyn Show>, failures: JobFile, progress: LiveProgress) -> Self {
-        Self { show, failures, progress, file: None, trouble: None }
+    /// Displays by `show`, and writes to `failures`. A full target sets `cancel`.
+    pub fn new(show: Box<dyn Show>, failures: JobFile, progress: LiveProgress, cancel: &Cancel) -> Self {
+        Self { show, failures, progress, file: None, trouble: None, full: None, cancel: cancel.clone() }
+    }
+
+    /// The full target that stopped the copy, if any.
+    pub fn full(&self) -> Option<&FullTarget> {
+        self.full.as_ref()
     }
 
     fn record(&mut self, line: &str) -> Result<(), JobError> {
@@ -59,6 +77,11 @@ impl Observer for PartRecorder {
         self.show.event(event);
         let line = match event {
             Event::FileFailed { path, host, message } => {
+                if self.full.is_none() && FULL.iter().any(|full| message.contains(full)) {
+                    let why = message.lines().next().unwrap_or_default();
+                    self.full = Some(FullTarget { why: harmless(&format!("{host}: {why}")) });
+                    self.cancel.cancel();
+                }
                 FailureLine::Failed { name: path.as_slice().into(), host, message: message.as_str().into() }
             }
             Event::Differs { path, host, .. } => FailureLine::Differs { name: path.as_slice().into(), host },

@@ -178,7 +178,7 @@ impl ShardLock {
     ) -> Result<Self, JobError> {
         let mut watched: Option<(String, Instant)> = None;
         loop {
-            job.refuse_cancelled()?;
+            job.refuse_stopped()?;
             let holder = match Self::try_take(job, work, cancel)? {
                 LockAttempt::Held(lock) => return Ok(lock),
                 LockAttempt::Busy(holder) => holder,

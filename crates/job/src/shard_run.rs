@@ -52,7 +52,7 @@ pub fn run_shard(step: &StepContext<'_>, number: u32) -> Result<ShardRunEnd, Job
     let cancel = step.cancel.of_part();
     let step = StepContext { cancel: &cancel, ..*step };
     let job = step.job;
-    job.directory.refuse_cancelled()?;
+    job.directory.refuse_stopped()?;
     let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
     let mut has_waited = false;
     let work = LockedWork::Shard(number);

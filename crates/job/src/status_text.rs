@@ -18,6 +18,7 @@ use crate::overview::{JobOverview, ShardState};
 use crate::plan_index::PlannedShard;
 use crate::report::MergedReport;
 use crate::shard_result::ShardEnd;
+use crate::slurm::task_ends::FailedTask;
 use crate::slurm::view::ShardTasks;
 
 /// Most shards of a state listed by number.
@@ -29,7 +30,9 @@ const STATES: [&str; 6] = ["planned", "running", "done", "incomplete", "interrup
 /// work remains.
 pub fn exit_of(overview: &JobOverview) -> Exit {
     match overview {
-        _ if overview.ended(ShardEnd::Failed) > 0 || overview.is_same() == Some(false) => Exit::Failed,
+        _ if overview.held.is_some() || overview.ended(ShardEnd::Failed) > 0 || overview.is_same() == Some(false) => {
+            Exit::Failed
+        }
         _ if overview.is_copied() && overview.is_finished() => finish::exit_of(&MergedReport::of(overview)),
         _ if overview.ended(ShardEnd::Incomplete) > 0 => Exit::Failed,
         _ => Exit::Interrupted,
@@ -77,14 +80,17 @@ pub fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> 
     if let Some(line) = tasks.line() {
         text.push_str(&format!("\nSlurm: {}\n", harmless(line)));
     }
-    for state in ["running", "incomplete", "interrupted", "failed"] {
-        let of_state: Vec<_> = overview.shards.iter().filter(|(_, found)| state_of(found) == state).collect();
+    for state in ["planned", "running", "incomplete", "interrupted", "failed"] {
+        let is_shown =
+            |shard: &PlannedShard| state != "planned" || FailedTask::last(&job.directory, shard.number).is_some();
+        let of_state = overview.shards.iter().filter(|(_, found)| state_of(found) == state);
+        let of_state: Vec<_> = of_state.filter(|(shard, _)| is_shown(shard)).collect();
         of_state.iter().take(NAMED).for_each(|shard| text.push_str(&shard_line(job, &shard.0, &shard.1, tasks)));
         if of_state.len() > NAMED {
             text.push_str(&format!("and {} more {state}\n", of_state.len() - NAMED));
         }
     }
-    text.push_str(&format!("\n{}\n", next_line(job, overview)));
+    text.push_str(&format!("\n{}\n", next_line(job, overview, tasks)));
     text
 }
 
@@ -107,7 +113,10 @@ fn plan_line(overview: &JobOverview) -> String {
 
 fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: &ShardTasks) -> String {
     let about = match state {
-        ShardState::Planned => return String::new(),
+        ShardState::Planned => match FailedTask::last(&job.directory, shard.number) {
+            Some(lost) => format!("no result {}", lost.shown()),
+            None => return String::new(),
+        },
         ShardState::Running(holder) => {
             format!(
                 "{} for {}",
@@ -140,13 +149,15 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
     format!("shard {:<6} {:<12} {about}{range}{}\n", shard.number, state_of(state), harmless(&task))
 }
 
-fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
+fn next_line(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> String {
     let path = shown(job.directory.path());
+    let run = if tasks.line().is_some() { "haul job run --slurm" } else { "haul job run" };
     match overview {
-        _ if overview.is_cancelled => format!("cancelled; haul job run {path} continues it"),
+        JobOverview { held: Some(reason), .. } => format!("held: {reason}\n{run} {path} continues it"),
+        _ if overview.is_cancelled => format!("cancelled; {run} {path} continues it"),
         _ if overview.is_copied() && overview.is_finished() => finished(job, overview),
         _ if overview.is_copied() => format!("all shards have ended; next: haul job finish {path}"),
-        _ => format!("unfinished; haul job run {path} copies the rest"),
+        _ => format!("unfinished; {run} {path} copies the rest"),
     }
 }
 
@@ -181,6 +192,7 @@ pub enum JobStatusLine<'a> {
         copied: bool,
         finished: bool,
         cancelled: bool,
+        held: Option<&'a str>,
         shards: BTreeMap<&'static str, u64>,
         time: f64,
         status: u8,
@@ -263,6 +275,7 @@ pub fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit
         copied: overview.is_copied(),
         finished: overview.is_finished(),
         cancelled: overview.is_cancelled,
+        held: overview.held.as_deref(),
         shards: STATES.iter().map(|state| (*state, totals(overview, state).0)).collect(),
         time: overview.seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
         status: exit.number(),

@@ -95,7 +95,13 @@ impl SlurmClient<'_> {
 
     /// Cancels jobs. Ended jobs are no error.
     pub fn cancel(&self, ids: &[u64]) -> Result<(), SlurmCallError> {
-        self.scancel(ids.iter().map(u64::to_string))
+        if ids.is_empty() { Ok(()) } else { self.scancel(ids.iter().map(u64::to_string)) }
+    }
+
+    /// Cancels the waiting tasks of jobs.
+    pub fn cancel_waiting(&self, ids: &[u64]) -> Result<(), SlurmCallError> {
+        let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
+        if ids.is_empty() { Ok(()) } else { self.scancel(std::iter::once("--state=PENDING".to_owned()).chain(ids)) }
     }
 
     /// Cancels one task of an array.
@@ -103,11 +109,8 @@ impl SlurmClient<'_> {
         self.scancel(std::iter::once(task.id()))
     }
 
-    fn scancel(&self, ids: impl ExactSizeIterator<Item = String>) -> Result<(), SlurmCallError> {
-        if ids.len() == 0 {
-            return Ok(());
-        }
-        let words: Vec<_> = std::iter::once("--quiet".into()).chain(ids.map(OsString::from)).collect();
+    fn scancel(&self, words: impl Iterator<Item = String>) -> Result<(), SlurmCallError> {
+        let words: Vec<_> = std::iter::once("--quiet".into()).chain(words.map(OsString::from)).collect();
         self.call(SlurmCall::Cancel, &words, None).map(|_| ())
     }
 

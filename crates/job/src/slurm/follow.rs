@@ -19,6 +19,7 @@ use crate::begun_plan::BegunPlan;
 use crate::error::JobError;
 use crate::node::{PartDisplay, StepContext};
 use crate::opened::OpenedJob;
+use crate::part::check_ends;
 use crate::plan_index::PlanIndex;
 
 /// The end of following a job.
@@ -30,6 +31,8 @@ pub enum SlurmRunEnd {
     Finished(Exit),
     /// Shards failed or were lost too often.
     Unfinished(Exit),
+    /// The job is held.
+    Held,
     /// Tasks were cancelled in Slurm, or ended unseen: of these shards, or of the last step.
     Withdrawn(Vec<u32>),
     /// All shards are done, but the last step failed.
@@ -64,6 +67,9 @@ impl SlurmRun<'_> {
             let ids: Vec<_> = tasks.drain(..).filter(|task| !task.is_over()).map(|task| task.job).collect();
             self.patiently(|| self.client.cancel(&ids))?;
             forget_submissions(self.step.job)?;
+        }
+        if SlurmSubmission::read_all(directory)?.is_empty() {
+            check_ends(&self.step)?;
         }
         let begun = BegunPlan::begin(&self.step)?;
         let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows, remembers };
@@ -130,9 +136,9 @@ impl SlurmRun<'_> {
             if pace.begins_poll(clock.elapsed()) {
                 match ask(self.step.job, self.client) {
                     Ok(tasks) => {
-                        state.update(&tasks)?;
+                        let updated = later(state.update(&tasks))?;
                         self.show(state, &index, &tasks, &mut last_shown);
-                        trouble = later(state.raise_throttle().and_then(|()| state.release_held(&tasks)))?;
+                        trouble = later(state.raise_throttle().and_then(|()| state.release_held(&tasks)))?.or(updated);
                     }
                     failed => trouble = later(failed.map(|_| ()))?,
                 }
@@ -153,7 +159,9 @@ impl SlurmRun<'_> {
                 last_trouble = why;
             }
             state.read_finish_status();
-            if is_complete && let Some(end) = self.end(state) {
+            if (is_complete || self.step.job.directory.held().exists())
+                && let Some(end) = self.end(state)
+            {
                 return Ok(end);
             }
             self.step.cancel.wait(CHECK_EVERY);
@@ -164,6 +172,7 @@ impl SlurmRun<'_> {
     fn end(&self, state: &mut SlurmState<'_>) -> Option<SlurmRunEnd> {
         let is_out = !state.tracker.has_waiting() && !state.tracker.has_queued();
         match state.finish {
+            _ if self.step.job.directory.held().exists() && !state.tracker.has_queued() => Some(SlurmRunEnd::Held),
             SubmittedFinish::Queued(_) if !self.follows && !state.tracker.has_waiting() => Some(SlurmRunEnd::Submitted),
             SubmittedFinish::Ended(0) => Some(SlurmRunEnd::Finished(Exit::Done)),
             SubmittedFinish::Ended(status) if self.step.job.directory.report().exists() => {

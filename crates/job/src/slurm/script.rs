@@ -35,16 +35,17 @@ pub fn job_name(id: &str) -> String {
 }
 
 impl SlurmScripts<'_> {
-    /// The script of an array.
-    pub fn array(&self, wave: &SlurmWave) -> Vec<u8> {
+    /// The script of an array that avoids these nodes.
+    pub fn array(&self, wave: &SlurmWave, avoided: &str) -> Vec<u8> {
         let indexes: Vec<_> = wave.shards.iter().map(|shard| shard - wave.offset).collect();
         let throttle = wave.throttle.map_or(String::new(), |throttle| format!("%{throttle}"));
         let mut own = vec![format!("--array={}{throttle}", ranges(&indexes)), "--output=array-%A.out".to_owned()];
         own.extend(wave.after.map(|id| format!("--dependency=afterany:{id}")));
+        own.extend((!avoided.is_empty()).then(|| format!("--exclude={avoided}")));
         own.extend(self.settings.is_exclusive.then(|| "--exclusive".to_owned()));
-        let number = format!("shard=$((SLURM_ARRAY_TASK_ID + {}))\nwhat=\"shard $shard\"\n", wave.offset);
+        let number = format!("name=$((SLURM_ARRAY_TASK_ID + {}))\nwhat=\"shard $name\"\n", wave.offset);
         let task = "\"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"";
-        self.script(&own, &number, &format!("shard --quiet {} \"$job\" \"$shard\"", self.confirming), task)
+        self.script(&own, &number, &format!("shard --quiet {} \"$job\" \"$name\"", self.confirming), task)
     }
 
     /// The script of the last step, which records its exit status.
@@ -55,8 +56,8 @@ impl SlurmScripts<'_> {
             own.push(format!("--dependency=afterany{ids}"));
         }
         let verify = if self.settings.verifies { "--verify " } else { "" };
-        let record = "trap '(umask 077; echo \"$status\" > \"$job/slurm/finish-$SLURM_JOB_ID.status\")' EXIT\n";
-        let head = format!("what='the last step'\nstatus=4\n{record}");
+        let record = "finally() { (umask 077; echo \"$status\" > \"$job/slurm/finish-$SLURM_JOB_ID.status\"); }\n";
+        let head = format!("what='the last step'\nname=finish\nstatus=4\n{record}");
         self.script(&own, &head, &format!("finish {verify}{} \"$job\"", self.confirming), "\"$SLURM_JOB_ID\"")
     }
 
@@ -81,10 +82,13 @@ impl SlurmScripts<'_> {
         text.extend_from_slice(
             format!(
                 r#"[ -x "$haul" ] || haul=haul
+finally() {{ :; }}
 {head}ends_soon=
 pid=
+errors=$(mktemp) || errors=
+trap 'rm -f "$errors"; finally' EXIT
 trap 'ends_soon=1; [ -z "$pid" ] || kill -TERM "$pid"' USR1
-"$haul" job {step} &
+"$haul" job {step} 2>"${{errors:-/dev/null}}" &
 pid=$!
 [ -z "$ends_soon" ] || kill -TERM "$pid"
 wait "$pid"
@@ -93,13 +97,16 @@ while kill -0 "$pid" 2>/dev/null; do
     wait "$pid"
     status=$?
 done
+[ -z "$errors" ] || cat "$errors" >&2
 [ "$status" -eq 0 ] && exit 0
 echo "$what on $(uname -n): status $status"
+why=$([ -z "$errors" ] || head -n 1 "$errors")
+(umask 077; echo "${{SLURMD_NODENAME:-$(uname -n)}} $status $why" >>"$job/slurm/$name.end")
 case $status in
 3 | 4 | 1[3-5]?) ;;
 *) exit "$status" ;;
 esac
-[ ! -e "$job/cancelled" ] || exit "$status"
+[ ! -e "$job/cancelled" ] && [ ! -e "$job/held" ] || exit "$status"
 [ -n "$ends_soon" ] || [ "${{SLURM_RESTART_COUNT:-0}}" -lt {RERUNS_MAX} ] || exit "$status"
 scontrol requeue {task}
 exit "$status"
@@ -148,7 +155,7 @@ mod tests {
             };
             script("haul", &format!("echo \"$*\" >> \"$(dirname \"$0\")/calls\"\n{haul}"));
             script("scontrol", "echo \"$*\" >> \"$(dirname \"$0\")/requeued\"");
-            fs::create_dir(temp.path().join("it's a job")).unwrap();
+            fs::create_dir_all(temp.path().join("it's a job/slurm")).unwrap();
             Self { temp }
         }
 
@@ -161,7 +168,7 @@ mod tests {
                 SlurmScripts { job: &job, id: "00ff", executable: &executable, confirming, settings: &settings };
             let wave = SlurmWave { offset: 1000, shards: vec![1002, 1003, 1007], throttle: Some(8), after: None };
             let path = self.temp.path().join("array.sh");
-            fs::write(&path, scripts.array(&wave)).unwrap();
+            fs::write(&path, scripts.array(&wave, "n4")).unwrap();
             let search = format!("{}:{}", self.temp.path().display(), std::env::var("PATH").unwrap());
             let mut command = Command::new("sh");
             command.arg(&path).stdout(Stdio::null()).env("PATH", search).env("SLURM_RESTART_COUNT", restarts);
@@ -175,13 +182,17 @@ mod tests {
 
     #[test]
     fn a_task_runs_its_shard_and_ends_as_it_does() {
-        let scene = Scene::new("exit 1");
+        let scene = Scene::new("echo 'haul: a fault' >&2; exit 1");
         assert_eq!(scene.start("0").wait().unwrap().code(), Some(1));
         let calls =
             format!("job shard --quiet --confirm 0123 {} 1007\n", scene.temp.path().join("it's a job").display());
         assert_eq!((scene.read("calls"), scene.read("requeued")), (calls, String::new()));
+        let end = scene.read("it's a job/slurm/1007.end");
+        assert!(end.ends_with(" 1 haul: a fault\n"), "{end}");
         let script = scene.read("array.sh");
-        for line in ["--array=2-3,7%8", "--job-name=haul-00ff", "--signal=B:USR1@60", "--requeue", "--mem=4G"] {
+        for line in
+            ["--array=2-3,7%8", "--job-name=haul-00ff", "--signal=B:USR1@60", "--requeue", "--mem=4G", "--exclude=n4"]
+        {
             assert!(script.contains(&format!("#SBATCH {line}\n")), "{line}\n{script}");
         }
     }
@@ -218,7 +229,6 @@ mod tests {
     fn the_last_step_waits_for_all_arrays_and_records_its_status() {
         let scene = Scene::new("exit 1");
         let job = scene.temp.path().join("it's a job");
-        fs::create_dir(job.join("slurm")).unwrap();
         let settings = SlurmSettings { verifies: true, ..SlurmSettings::default() };
         let executable = scene.temp.path().join("haul");
         let scripts =

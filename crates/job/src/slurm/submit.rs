@@ -1,26 +1,32 @@
 //! Submits waves by the shard tracker, records them, and follows the last step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use haul_base::copy::own_executable::own_executable;
 use haul_show as show;
 use haul_show::exit::Exit;
+use haul_show::text::harmless;
 
 use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
 use crate::error::JobError;
 use crate::opened::OpenedJob;
 use crate::plan_index::PlanIndex;
-use crate::shard_result::{RecordedShard, ShardEnd};
+use crate::shard_lock::locked_shards;
+use crate::shard_result::{RecordedShard, ShardEnd, ShardResult};
 use crate::slurm::held::{HeldRemedy, HeldTasks};
+use crate::slurm::node_faults::{NodeFaults, NodeVerdict};
 use crate::slurm::queue::SlurmTask;
 use crate::slurm::script::SlurmScripts;
 use crate::slurm::settings::SlurmSettings;
 use crate::slurm::submissions::SlurmSubmission;
-use crate::slurm::tracker::{LOST_AFTER, ShardTracker};
+use crate::slurm::task_ends::FailedTask;
+use crate::slurm::tracker::{LOST_AFTER, ShardNews, ShardTracker};
 use crate::slurm::waves::{SlurmWave, WaveLimits};
 
+/// Most reasons told while following.
+const REASONS_MAX: usize = 100;
 /// Most resubmissions of the last step.
 const FINISH_RETRIES_MAX: u32 = 2;
 
@@ -56,6 +62,16 @@ pub struct SlurmState<'a> {
     /// A submission whose answer was lost.
     doubtful: Option<SlurmWave>,
     held: HeldTasks,
+    nodes: NodeFaults,
+    /// The nodes on which each shard was lost.
+    lost_on: BTreeMap<u32, BTreeSet<String>>,
+    /// Reasons already told.
+    told: BTreeSet<String>,
+    /// Failed files of ended shards.
+    pub failed_files: u64,
+    /// Whether a shard has begun on some node, so that the job's directory and haul are there.
+    has_begun: bool,
+    has_cancelled_waiting: bool,
 }
 
 impl<'a> SlurmState<'a> {
@@ -82,6 +98,12 @@ impl<'a> SlurmState<'a> {
             finish_losses: 0,
             doubtful: None,
             held: HeldTasks::default(),
+            nodes: NodeFaults::default(),
+            lost_on: BTreeMap::new(),
+            told: BTreeSet::new(),
+            failed_files: 0,
+            has_begun: false,
+            has_cancelled_waiting: false,
         })
     }
 
@@ -113,13 +135,86 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Updates the tracker from the queue.
-    pub fn update(&mut self, tasks: &[SlurmTask]) -> Result<(), JobError> {
-        self.adopt(tasks)?;
-        self.tracker
-            .update(tasks, self.clock.elapsed(), &mut |shard| RecordedShard::read(&self.job.directory, shard))?;
+    /// Updates the tracker from the queue, and acts on lost shards.
+    pub fn update(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
+        self.adopt(tasks).map_err(SlurmCallError::Refused)?;
+        tasks.iter().filter(|task| !task.is_pending()).for_each(|task| self.nodes.see(&task.nodes));
+        let directory = &self.job.directory;
+        let recorded = &mut |shard| RecordedShard::read(directory, shard);
+        let news = self.tracker.update(tasks, self.clock.elapsed(), recorded).map_err(SlurmCallError::Refused)?;
         self.update_finish(tasks);
+        for news in news {
+            match news {
+                ShardNews::Ended(shard) => self.note_result(shard).map_err(SlurmCallError::Refused)?,
+                ShardNews::Lost { shard, node, is_fruitless } => self.note_loss(shard, &node, is_fruitless)?,
+            }
+        }
+        self.cancel_waiting_if_held()
+    }
+
+    fn note_result(&mut self, shard: u32) -> Result<(), JobError> {
+        let Some(result) = ShardResult::read(&self.job.directory, shard)? else { return Ok(()) };
+        self.failed_files = self.failed_files.saturating_add(result.counts.failed);
+        if result.end == ShardEnd::Failed {
+            let why = harmless(result.message.lines().next().unwrap_or_default());
+            self.tell(&format!("failed on {}: {why}", harmless(&result.host)), shard);
+        }
         Ok(())
+    }
+
+    fn note_loss(&mut self, shard: u32, node: &str, is_fruitless: bool) -> Result<(), SlurmCallError> {
+        let mut task = FailedTask::last(&self.job.directory, shard)
+            .filter(|task| node.is_empty() || task.node == node)
+            .unwrap_or_else(|| FailedTask { node: node.to_owned(), why: "its task ended without a result".to_owned() });
+        if task.node.is_empty() {
+            task.node = node.to_owned();
+        }
+        self.tell(&format!("lost {}", task.shown()), shard);
+        self.lost_on.entry(shard).or_default().insert(task.node.clone());
+        let verdict = if is_fruitless { self.nodes.lose(&task.node) } else { NodeVerdict::Keep };
+        match verdict {
+            NodeVerdict::Keep => Ok(()),
+            NodeVerdict::LeaveOut => {
+                show::stderr().notice(&format!("{} lost two shards without progress: it gets no more tasks", harmless(&task.node)));
+                let (arrays, nodes) = (self.tracker.arrays(), self.nodes.left_out());
+                arrays.into_iter().try_for_each(|id| self.client.exclude(id, &nodes))
+            }
+            NodeVerdict::Hold => {
+                let reason = format!("shards are lost on most nodes, at last {}", task.shown());
+                self.job.directory.hold(&reason).map_err(SlurmCallError::Refused)
+            }
+        }
+    }
+
+    /// Tells a reason once, with the first shard.
+    fn tell(&mut self, what: &str, shard: u32) {
+        if self.told.len() < REASONS_MAX && self.told.insert(what.to_owned()) {
+            show::stderr().notice(&format!("shard {shard} {what}"));
+        }
+    }
+
+    /// No waiting task of a held job starts.
+    fn cancel_waiting_if_held(&mut self) -> Result<(), SlurmCallError> {
+        if self.has_cancelled_waiting || !self.job.directory.held().exists() {
+            return Ok(());
+        }
+        let finish = match self.finish {
+            SubmittedFinish::Queued(id) => Some(id),
+            _ => None,
+        };
+        let ids: Vec<_> = self.tracker.arrays().into_iter().chain(finish).collect();
+        self.client.cancel_waiting(&ids)?;
+        self.has_cancelled_waiting = true;
+        Ok(())
+    }
+
+    /// Whether a shard has reported from a node. Until then, one task finds out whether nodes have haul and the job.
+    fn has_begun(&mut self) -> bool {
+        if !self.has_begun {
+            let attempts = self.job.directory.has_attempts();
+            self.has_begun = attempts || !locked_shards(&self.job.directory).is_empty();
+        }
+        self.has_begun
     }
 
     /// Adopts a submission without an answer, if the queue has an unrecorded array.
@@ -175,14 +270,26 @@ impl<'a> SlurmState<'a> {
         if self.doubtful.is_some() {
             return Ok(false);
         }
-        let Some(wave) = self.tracker.next_wave() else { return Ok(false) };
+        if self.job.directory.held().exists() {
+            return Ok(false);
+        }
+        let has_begun = self.has_begun();
+        if !has_begun && self.tracker.has_queued() {
+            return Ok(false);
+        }
+        let Some(mut wave) = self.tracker.next_wave() else { return Ok(false) };
+        if !has_begun {
+            wave.shards.truncate(1);
+        }
         // The last step would run too early.
         if let SubmittedFinish::Queued(id) = self.finish {
             self.client.cancel(&[id])?;
         }
         self.finish = SubmittedFinish::Waiting;
+        let lost_on = wave.shards.iter().filter_map(|shard| self.lost_on.get(shard)).flatten().cloned().collect();
+        let avoided = self.nodes.avoided(&lost_on);
         let first = wave.shards.first().copied().unwrap_or_default();
-        let script = self.script(&format!("array-{first}.sh"), self.scripts().array(&wave))?;
+        let script = self.script(&format!("array-{first}.sh"), self.scripts().array(&wave, &avoided))?;
         match self.client.submit(&script) {
             Ok(id) => self.record(id, wave).map_err(SlurmCallError::Refused)?,
             Err(error) => {

@@ -14,7 +14,7 @@ pub const LOST_AFTER: Duration = Duration::from_secs(30);
 const RETRIES_MAX: u32 = 3;
 
 /// The state of a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum TrackedShard {
     /// To be submitted.
     Waiting,
@@ -33,10 +33,10 @@ enum TrackedShard {
 }
 
 /// Why a task is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum TaskEnd {
-    /// It failed, or its node or Slurm lost it.
-    Lost,
+    /// It failed, or its node or Slurm lost it; with its node, if known.
+    Lost(String),
     /// scancel(1): whoever typed that wants it to stop. Or Slurm was not asked for longer than it remembers.
     Withdrawn,
 }
@@ -66,8 +66,25 @@ impl TrackedArray {
             Some(task) => task.is_cancelled(),
             None => forgets || records().next().is_some(),
         };
-        if is_withdrawn { TaskEnd::Withdrawn } else { TaskEnd::Lost }
+        let node = || record.map_or_else(String::new, |task| task.nodes.clone());
+        if is_withdrawn { TaskEnd::Withdrawn } else { TaskEnd::Lost(node()) }
     }
+}
+
+/// What happened to a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardNews {
+    /// Its run has ended with a result.
+    Ended(u32),
+    /// Its task ended without a result.
+    Lost {
+        /// The shard.
+        shard: u32,
+        /// The node of the task; empty if unknown.
+        node: String,
+        /// Whether it made no progress.
+        is_fruitless: bool,
+    },
 }
 
 /// Losses of a shard since its last progress.
@@ -146,13 +163,13 @@ impl ShardTracker {
         tasks: &[SlurmTask],
         now: Duration,
         recorded: &mut dyn FnMut(u32) -> Result<RecordedShard, E>,
-    ) -> Result<(), E> {
+    ) -> Result<Vec<ShardNews>, E> {
         let forgets = self.updated.replace(now).is_some_and(|last| now.saturating_sub(last) > self.limits.remembers);
         for array in &mut self.arrays {
             let seen = array.seen(tasks);
             let gone = array.queued.difference(&seen).map(|shard| {
                 let end = match self.own_cancels.remove(shard) {
-                    true => TaskEnd::Lost,
+                    true => TaskEnd::Lost(String::new()),
                     false => array.end_of(*shard, tasks, forgets),
                 };
                 (*shard, TrackedShard::Gone(now, end))
@@ -162,29 +179,40 @@ impl ShardTracker {
         }
         self.arrays.retain(|array| !array.queued.is_empty());
         let gone = self.shards.iter().filter_map(|(shard, state)| match state {
-            TrackedShard::Gone(since, end) => Some((*shard, *since, *end)),
+            TrackedShard::Gone(since, end) => Some((*shard, *since, end.clone())),
             _ => None,
         });
+        let mut news = Vec::new();
         for (shard, since, task_end) in gone.collect::<Vec<_>>() {
             let RecordedShard { end, progress } = recorded(shard)?;
-            let state = match end {
-                Some(ShardEnd::Done | ShardEnd::Incomplete) => TrackedShard::Done,
-                Some(ShardEnd::Failed) => TrackedShard::Failed,
-                Some(ShardEnd::Interrupted) | None if now.saturating_sub(since) < LOST_AFTER => continue,
-                Some(ShardEnd::Interrupted) | None if task_end == TaskEnd::Withdrawn => TrackedShard::Withdrawn,
-                Some(ShardEnd::Interrupted) | None => match self.losses.entry(shard).or_default().add(progress) {
-                    true => TrackedShard::Waiting,
-                    false => TrackedShard::GivenUp,
-                },
+            let state = match (end, task_end) {
+                (Some(ShardEnd::Done | ShardEnd::Incomplete), _) => TrackedShard::Done,
+                (Some(ShardEnd::Failed), _) => TrackedShard::Failed,
+                _ if now.saturating_sub(since) < LOST_AFTER => continue,
+                (_, TaskEnd::Withdrawn) => TrackedShard::Withdrawn,
+                (_, TaskEnd::Lost(node)) => {
+                    let losses = self.losses.entry(shard).or_default();
+                    let is_retried = losses.add(progress);
+                    news.push(ShardNews::Lost { shard, node, is_fruitless: losses.fruitless > 0 });
+                    if is_retried { TrackedShard::Waiting } else { TrackedShard::GivenUp }
+                }
             };
+            if matches!(state, TrackedShard::Done | TrackedShard::Failed) {
+                news.push(ShardNews::Ended(shard));
+            }
             self.shards.insert(shard, state);
         }
-        Ok(())
+        Ok(news)
+    }
+
+    /// Whether a shard is done.
+    pub fn is_done(&self, shard: u32) -> bool {
+        self.shards.get(&shard) == Some(&TrackedShard::Done)
     }
 
     /// The next array to submit, if there is room.
     pub fn next_wave(&self) -> Option<SlurmWave> {
-        let waiting: Vec<_> = self.of_state(|state| state == TrackedShard::Waiting).collect();
+        let waiting: Vec<_> = self.of_state(|state| *state == TrackedShard::Waiting).collect();
         self.limits.next_wave(&waiting, &self.active())
     }
 
@@ -219,13 +247,13 @@ impl ShardTracker {
         self.arrays.iter().map(|array| array.id).collect()
     }
 
-    fn of_state(&self, is_it: fn(TrackedShard) -> bool) -> impl Iterator<Item = u32> {
-        self.shards.iter().filter(move |(_, state)| is_it(**state)).map(|(shard, _)| *shard)
+    fn of_state(&self, is_it: fn(&TrackedShard) -> bool) -> impl Iterator<Item = u32> {
+        self.shards.iter().filter(move |(_, state)| is_it(state)).map(|(shard, _)| *shard)
     }
 
     /// Number of completed shards.
     pub fn done(&self) -> usize {
-        self.of_state(|state| state == TrackedShard::Done).count()
+        self.of_state(|state| *state == TrackedShard::Done).count()
     }
 
     /// Number of planned shards.
@@ -245,13 +273,15 @@ impl ShardTracker {
 
     /// Whether a shard has failed permanently, or is withdrawn.
     pub fn has_failed(&self) -> bool {
-        let is_out = |state| matches!(state, TrackedShard::Failed | TrackedShard::GivenUp | TrackedShard::Withdrawn);
+        let is_out = |state: &TrackedShard| {
+            matches!(state, TrackedShard::Failed | TrackedShard::GivenUp | TrackedShard::Withdrawn)
+        };
         self.of_state(is_out).next().is_some()
     }
 
     /// Shards with a cancelled or unknown task.
     pub fn withdrawn(&self) -> Vec<u32> {
-        self.of_state(|state| state == TrackedShard::Withdrawn).collect()
+        self.of_state(|state| *state == TrackedShard::Withdrawn).collect()
     }
 
     /// Records that haul itself cancels a task, whose shard is to run again.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use haul_job::creation::create;
 use haul_job::description::JobDescription;
-use haul_job::error::shown;
+use haul_job::error::{JobError, shown};
 use haul_job::exclusive::{begin_comparison, continued};
 use haul_job::finish::{JobFinish, is_to_be_compared, worse};
 use haul_job::local_run::LocalRun;
@@ -47,6 +47,9 @@ fn copy_and_finish(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
         if step.cancel.is_cancelled() {
             show::stderr().error(&format!("{path}: interrupted\nhint: haul job run {path} continues it"));
             return Ok(Exit::Interrupted);
+        }
+        if let Some(reason) = job.directory.held_because() {
+            return Err(JobError::held(job.directory.path(), &reason));
         }
         if copied != Exit::Done {
             show::stderr().error(&format!("{path}: not all shards are done\nhint: haul job status {path} names them"));

@@ -121,6 +121,12 @@ fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Re
             show::stderr().error(&format!("{path}: not all shards are done\nhint: {hint}"));
             exit
         }
+        SlurmRunEnd::Held => {
+            let reason = directory.held_because().unwrap_or_default();
+            let hint = format!("haul job run --slurm {path} continues it");
+            show::stderr().error(&format!("{path}: the job is held: {reason}\nhint: {hint}"));
+            Exit::Failed
+        }
         SlurmRunEnd::Withdrawn(shards) => {
             let what = match shards.len() {
                 0 => "the last step was cancelled in Slurm".to_owned(),
