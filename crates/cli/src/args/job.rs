@@ -39,7 +39,8 @@ pub enum JobStep {
 }
 
 impl JobStep {
-    const WORDS: [(&str, Self); 9] = [
+    /// All steps with their words.
+    pub const WORDS: [(&str, Self); 9] = [
         ("plan", Self::Plan),
         ("run", Self::Run),
         ("shard", Self::Shard),
@@ -50,6 +51,15 @@ impl JobStep {
         ("cancel", Self::Cancel),
         ("manifest", Self::Manifest),
     ];
+
+    /// The table of its options.
+    pub fn options(self) -> &'static [OptionRow] {
+        match self {
+            Self::Plan | Self::Run | Self::Verify => &ALL,
+            Self::Manifest => flags::manifest::ALL,
+            _ => flags::step::ALL,
+        }
+    }
 }
 
 /// A step with its options and operands.
@@ -102,9 +112,9 @@ static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     flags::job::ALL.iter().cloned().chain(copy).collect()
 });
 
-/// Options of `haul job plan` and `haul job run`.
-pub fn rows() -> &'static [OptionRow] {
-    &ALL
+/// Whether a job refuses an option of a copy.
+pub fn is_refused(row: &OptionRow) -> bool {
+    row.is_any(&REFUSED)
 }
 
 /// Whether a word is a step.
@@ -128,13 +138,8 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
             None => error.remedy(format!("steps are {}", names.join(", "))),
         });
     };
-    let table = match step {
-        JobStep::Plan | JobStep::Run | JobStep::Verify => rows(),
-        JobStep::Manifest => flags::manifest::ALL,
-        _ => flags::step::ALL,
-    };
     let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
-    let scanned = scan(table, words[1..].to_vec(), grammar)?;
+    let scanned = scan(step.options(), words[1..].to_vec(), grammar)?;
     if scanned.values.is_set(&flags::HELP) {
         return Ok(None);
     }
