@@ -260,8 +260,8 @@ fn the_manual_and_completions_are_made_from_the_table() {
         ("help", "haul -u s", "s  st"),
     ] {
         let script = r#"source <("$0" NAME bash); compopt() { :; }
-            COMP_LINE='LINE'; COMP_POINT=${#COMP_LINE}; _haul haul "${COMP_LINE##* }"; echo "${COMPREPLY[@]}""#;
-        let run = shell(&sandbox, &script.replace("NAME", name).replace("LINE", line)).run().succeeds();
+            COMP_LINE='TYPED'; COMP_POINT=${#COMP_LINE}; _haul haul "${COMP_LINE##* }"; echo "${COMPREPLY[@]}""#;
+        let run = shell(&sandbox, &script.replace("NAME", name).replace("TYPED", line)).run().succeeds();
         assert_eq!(run.stdout.trim(), offered, "{}", run.account());
     }
     for (name, check) in [

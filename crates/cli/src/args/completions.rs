@@ -3,7 +3,7 @@
 
 use super::commands::{COMMANDS, TOPICS, names, with_pages};
 use super::flags::COPY;
-use super::job::{self, JobStep};
+use super::job::JobStep;
 use super::row::{HelpSection, OptionRow, Takes};
 
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
@@ -30,7 +30,7 @@ impl Place {
         let steps = JobStep::WORDS.iter().map(|(word, step)| {
             let arguments = if matches!(step, JobStep::Plan | JobStep::Run) { "SOURCE TARGET..." } else { "JOB" };
             let mut place = Self::new(format!("job {word}"), step.options(), operands(arguments));
-            place.options.retain(|row| !job::is_refused(row));
+            place.options.retain(|row| !row.is_any(step.refused()));
             place
         });
         std::iter::once(copy).chain(commands).chain(steps).collect()

@@ -43,14 +43,17 @@ fn every_shell_offers_the_options_of_a_place_alone() {
             assert_eq!(offered(shell, &place.words), names, "{shell}: {}", place.words);
         }
         for (place, own, foreign) in [
-            ("", "streams recursive", "slurm once repeat"),
+            ("", "streams recursive", "slurm once repeat filter"),
             ("sync", "delete streams", "slurm once"),
             ("verify", "recursive streams", "delete slurm"),
             ("serve", "once audit", "streams recursive"),
             ("job", "help", "slurm streams"),
             ("job plan", "shard-files streams", "tui dry-run image"),
             ("job run", "slurm limit then-verify streams", "tui infiles image wait"),
-            ("job status", "json", "slurm streams"),
+            ("job shard", "json confirm", "wait verify out"),
+            ("job finish", "wait verify confirm", "out streams"),
+            ("job report", "out json", "wait confirm"),
+            ("job status", "json", "slurm wait out"),
             ("job manifest", "image claim limit", "slurm streams"),
             ("survey", "html exclude", "streams delete"),
             ("probe", "streams sysctl", "delete once"),

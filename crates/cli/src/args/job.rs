@@ -60,6 +60,20 @@ impl JobStep {
             _ => flags::step::ALL,
         }
     }
+
+    /// Options of that table that it refuses.
+    pub fn refused(self) -> &'static [&'static OptionRow] {
+        use flags::job::CONFIRM;
+        use flags::step::{OUT, VERIFY, WAIT};
+        match self {
+            Self::Plan | Self::Run | Self::Verify => &REFUSED,
+            Self::Manifest => &[],
+            Self::Shard => &[&VERIFY.row, &WAIT.row, &OUT.row],
+            Self::Finish => &[&OUT.row],
+            Self::Report => &[&VERIFY.row, &WAIT.row, &CONFIRM.row],
+            Self::Status | Self::Cancel => &[&VERIFY.row, &WAIT.row, &OUT.row, &CONFIRM.row],
+        }
+    }
 }
 
 /// A step with its options and operands.
@@ -112,11 +126,6 @@ static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     flags::job::ALL.iter().cloned().chain(copy).collect()
 });
 
-/// Whether a job refuses an option of a copy.
-pub fn is_refused(row: &OptionRow) -> bool {
-    row.is_any(&REFUSED)
-}
-
 /// Whether a word is a step.
 pub fn is_step(word: &OsStr) -> bool {
     JobStep::WORDS.iter().any(|(step, _)| word == *step)
@@ -144,7 +153,7 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
         return Ok(None);
     }
     check_count(word, step, &scanned.values, &scanned.operands)?;
-    refuse_useless(&scanned.values)?;
+    refuse_useless(word, step, &scanned.values)?;
     Ok(Some(JobWords { step, values: scanned.values, operands: scanned.operands }))
 }
 
@@ -170,10 +179,10 @@ fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]
     }
 }
 
-fn refuse_useless(values: &Values) -> Result<(), UsageError> {
-    match values.first_of(&REFUSED) {
+fn refuse_useless(word: &str, step: JobStep, values: &Values) -> Result<(), UsageError> {
+    match values.first_of(step.refused()) {
         None => Ok(()),
-        Some(row) => Err(UsageError::new(format!("{} cannot be used in a job", row.typed()))
+        Some(row) => Err(UsageError::new(format!("{} cannot be used in haul job {word}", row.typed()))
             .remedy("haul help job lists its options")),
     }
 }
@@ -253,8 +262,10 @@ mod tests {
             ("shard j 1 2", "haul job shard JOB 17"),
             ("status", "needs the directory of a job"),
             ("cancel a b", "takes one job"),
-            ("plan --tui s t", "--tui cannot be used in a job"),
-            ("run -I list s t", "--infiles cannot be used in a job"),
+            ("plan --tui s t", "--tui cannot be used in haul job plan"),
+            ("run -I list s t", "--infiles cannot be used in haul job run"),
+            ("status --wait j", "--wait cannot be used in haul job status"),
+            ("report --confirm 0 j", "--confirm cannot be used in haul job report"),
         ] {
             let error = parsed(line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
