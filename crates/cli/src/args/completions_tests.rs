@@ -109,8 +109,7 @@ fn bash_completes_lines() {
     let home = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
     std::fs::create_dir(home.path().join(".ssh")).unwrap();
-    std::fs::create_dir(home.path().join("dbdir")).unwrap();
-    write("dump 1", "");
+    std::fs::create_dir(home.path().join("d dir")).unwrap();
     write(".ssh/config", "Include more\nHost db1 *.org !db9 # main\n  HostName 10.0.0.1\nhost=gate\n");
     write(
         ".ssh/known_hosts",
@@ -127,7 +126,7 @@ fn bash_completes_lines() {
         haul job run --shard-> --shard-bytes  --shard-files  --shard-range
         haul job run --slurm --li> --limit  --link-dest
         haul job run --dir > (files)
-        haul job run d> db1: dtn9: dump\ 1  dbdir/
+        haul job run d> db1: dtn9: d\ dir/
         haul job status > (files)
         haul serve --o> --once  --open
         haul serve --str> (files)
@@ -135,8 +134,8 @@ fn bash_completes_lines() {
         haul help si> size
         haul help --stre> --streams
         haul man jo> job
-        haul d> demo  db1: dtn9: dump\ 1  dbdir/
-        haul run7 d> db1: dtn9: dump\ 1  dbdir/
+        haul d> demo  db1: dtn9: d\ dir/
+        haul run7 d> db1: dtn9: d\ dir/
         haul -r n> node5:
         haul run7 me@d> db1: dtn9:
         haul run7 ./d> (files)

@@ -41,10 +41,12 @@ _haul_locations() {
     _haul_add_hosts :
     # Where nothing else fits, readline completes files.
     (( ${#COMPREPLY[@]} )) || return
-    local file
+    local file end
     while IFS= read -r file; do
-        printf -v file '%q' "$file"
-        if [[ -d $file ]]; then COMPREPLY+=("$file/"); else COMPREPLY+=("$file "); fi
+        end=' '
+        [[ -d $file ]] && end=/
+        printf -v file '%q%s' "$file" "$end"
+        COMPREPLY+=("$file")
     done < <(compgen -f -- "$typed")
 }
 
