@@ -253,19 +253,25 @@ fn the_manual_and_completions_are_made_from_the_table() {
     let page = sandbox.haul(["man"]).run().succeeds().stdout;
     assert_eq!(page, sandbox.haul(["help", "man"]).run().succeeds().stdout);
     assert!(page.starts_with(".TH HAUL 1 ") && page.contains("\\-\\-no\\-deploy"), "{page}");
-    let complete = |word: &str| {
-        let script =
-            r#"source <("$0" completions bash); COMP_WORDS=(haul @); COMP_CWORD=1; _haul; echo "${COMPREPLY[@]}""#;
-        shell(&sandbox, &script.replace('@', word)).run().succeeds().stdout.trim().to_owned()
-    };
-    assert_eq!(complete("--str"), "--streams");
-    assert_eq!(complete("stat"), "status");
-    let script = r#"source <("$0" help bash); COMP_WORDS=(haul -u s); COMP_CWORD=2; _haul; echo "${COMPREPLY[@]}""#;
-    assert_eq!(shell(&sandbox, script).run().succeeds().stdout.trim(), "s st");
-    for (name, check) in [("zsh", "zsh -n script"), ("fish", "fish --no-execute script")] {
+    for (name, line, offered) in [
+        ("completions", "haul --str", "--streams"),
+        ("completions", "haul stat", "status"),
+        ("completions", "haul job fin", "finish"),
+        ("help", "haul -u s", "s  st"),
+    ] {
+        let script = r#"source <("$0" NAME bash); compopt() { :; }
+            COMP_LINE='TYPED'; COMP_POINT=${#COMP_LINE}; _haul haul "${COMP_LINE##* }"; echo "${COMPREPLY[@]}""#;
+        let run = shell(&sandbox, &script.replace("NAME", name).replace("TYPED", line)).run().succeeds();
+        assert_eq!(run.stdout.trim(), offered, "{}", run.account());
+    }
+    for (name, check) in [
+        ("zsh", "zsh -fc 'words=(haul job run \"\") CURRENT=4; _arguments() { print -l -- $@ }; source ./script'"),
+        ("fish", "fish -c 'source script; complete -C \"haul job run --s\"; complete -C \"haul job \"'"),
+    ] {
         if shell(&sandbox, &format!("command -v {name}")).run().status == Some(0) {
             let run = shell(&sandbox, &format!(r#""$0" completions {name} >script; {check}"#)).run().succeeds();
             assert_eq!(run.stderr, "", "{}", run.account());
+            assert!(run.stdout.contains("--slurm") && !run.stdout.contains("--once"), "{}", run.account());
         }
     }
 }

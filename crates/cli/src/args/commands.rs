@@ -1,6 +1,9 @@
 //! The table of commands: the source of the parser, the help, the manual and the completions.
 
+use super::flags::{self, COPY};
 use super::nearest::nearest;
+use super::row::OptionRow;
+use super::{net, probe, sweep};
 
 /// A command: a word in first position.
 pub struct CommandRow {
@@ -10,28 +13,47 @@ pub struct CommandRow {
     pub arguments: &'static str,
     /// Description in the help.
     pub about: &'static str,
+    /// Its options. Those of the steps of `haul job` are in [`super::job`].
+    pub options: fn() -> &'static [OptionRow],
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
 pub const COMMANDS: [CommandRow; 17] = [
-    command("sync", "SOURCE... TARGET", "make TARGET match SOURCE"),
-    command("verify", "SOURCE... TARGET", "compare without copying"),
-    command("status", "PATH...", "list partial files"),
-    command("clean", "PATH...", "delete partial files"),
-    command("serve", "DIR", "accept transfers without ssh"),
-    command("survey", "PATH...", "summarise what a copy would move"),
-    command("probe", "[SOURCE] TARGET", "measure disks and network"),
-    command("net", "HOST", "measure the network alone"),
-    command("sweep", "SOURCE... TARGET", "benchmark settings"),
-    command("report", "FILE...", "chart copies from their --json output"),
-    command("job", "STEP ...", "copy with many hosts, in shards"),
-    command("config", "[HOST]", "show effective options and their origin"),
-    command("demo", "", "copy generated data on this machine"),
-    command("help", "[TOPIC]", "explain an option, a command or a topic"),
-    command("man", "[COMMAND]", "print the manual page, or that of a command"),
-    command("completions", "SHELL", "print completions for bash, zsh or fish"),
-    command("version", "", "print the version; with -v, CPU benchmarks as well"),
+    command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
+    command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
+    command("status", "PATH...", "list partial files", || flags::partials::ALL),
+    command("clean", "PATH...", "delete partial files", || flags::partials::ALL),
+    command("serve", "DIR", "accept transfers without ssh", || flags::serve::ALL),
+    command("survey", "PATH...", "summarise what a copy would move", || flags::survey::ALL),
+    command("probe", "[SOURCE] TARGET", "measure disks and network", probe::rows),
+    command("net", "HOST", "measure the network alone", net::rows),
+    command("sweep", "SOURCE... TARGET", "benchmark settings", sweep::rows),
+    command("report", "FILE...", "chart copies from their --json output", || flags::report::ALL),
+    command("job", "STEP ...", "copy with many hosts, in shards", || ONLY_HELP),
+    command("config", "[HOST]", "show effective options and their origin", || COPY),
+    command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
+    command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
+    command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),
+    command("completions", "SHELL", "print completions for bash, zsh or fish", || ONLY_HELP),
+    command("version", "", "print the version; with -v, CPU benchmarks as well", || VERSION),
 ];
+
+/// Topics of `haul help` that are neither options nor commands.
+pub const TOPICS: [&str; 4] = ["all", "exit", "filters", "size"];
+/// Commands that print text, without manual pages of their own.
+const PRINTS: [&str; 4] = ["help", "man", "completions", "version"];
+const ONLY_HELP: &[OptionRow] = &[flags::SHOW_HELP.row];
+const VERSION: &[OptionRow] = &[flags::VERBOSE.row, flags::SHOW_HELP.row];
+
+/// The options of a command.
+pub fn options(name: &str) -> &'static [OptionRow] {
+    COMMANDS.iter().find(|row| row.name == name).map_or(ONLY_HELP, |row| (row.options)())
+}
+
+/// Commands with a manual page of their own.
+pub fn with_pages() -> impl Iterator<Item = &'static CommandRow> {
+    COMMANDS.iter().filter(|row| !PRINTS.contains(&row.name))
+}
 
 /// The words.
 pub fn names() -> Vec<&'static str> {
@@ -51,6 +73,11 @@ impl CommandRow {
     }
 }
 
-const fn command(name: &'static str, arguments: &'static str, about: &'static str) -> CommandRow {
-    CommandRow { name, arguments, about }
+const fn command(
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    options: fn() -> &'static [OptionRow],
+) -> CommandRow {
+    CommandRow { name, arguments, about, options }
 }

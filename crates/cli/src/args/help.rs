@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use haul_proto::path::escape;
 
-use super::commands::{self, COMMANDS};
+use super::commands::{self, COMMANDS, TOPICS};
 use super::flags::{self, COPY};
 use super::names::{self, Named};
 use super::nearest::nearest;
@@ -17,8 +17,6 @@ use super::{Dialect, UsageError, completions, filters, manual, markdown};
 const SIGNATURE_WIDTH: usize = 25;
 /// Columns of the text beside it.
 const TEXT_WIDTH: usize = 52;
-/// Topics that are neither options nor commands.
-const TOPICS: [&str; 4] = ["all", "exit", "filters", "size"];
 
 const EXIT: &str = "\
 Exit status:

@@ -39,7 +39,8 @@ pub enum JobStep {
 }
 
 impl JobStep {
-    const WORDS: [(&str, Self); 9] = [
+    /// All steps with their words.
+    pub const WORDS: [(&str, Self); 9] = [
         ("plan", Self::Plan),
         ("run", Self::Run),
         ("shard", Self::Shard),
@@ -50,6 +51,29 @@ impl JobStep {
         ("cancel", Self::Cancel),
         ("manifest", Self::Manifest),
     ];
+
+    /// The table of its options.
+    pub fn options(self) -> &'static [OptionRow] {
+        match self {
+            Self::Plan | Self::Run | Self::Verify => &ALL,
+            Self::Manifest => flags::manifest::ALL,
+            _ => flags::step::ALL,
+        }
+    }
+
+    /// Options of that table that it refuses.
+    pub fn refused(self) -> &'static [&'static OptionRow] {
+        use flags::job::CONFIRM;
+        use flags::step::{OUT, VERIFY, WAIT};
+        match self {
+            Self::Plan | Self::Run | Self::Verify => &REFUSED,
+            Self::Manifest => &[],
+            Self::Shard => &[&VERIFY.row, &WAIT.row, &OUT.row],
+            Self::Finish => &[&OUT.row],
+            Self::Report => &[&VERIFY.row, &WAIT.row, &CONFIRM.row],
+            Self::Status | Self::Cancel => &[&VERIFY.row, &WAIT.row, &OUT.row, &CONFIRM.row],
+        }
+    }
 }
 
 /// A step with its options and operands.
@@ -102,11 +126,6 @@ static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     flags::job::ALL.iter().cloned().chain(copy).collect()
 });
 
-/// Options of `haul job plan` and `haul job run`.
-pub fn rows() -> &'static [OptionRow] {
-    &ALL
-}
-
 /// Whether a word is a step.
 pub fn is_step(word: &OsStr) -> bool {
     JobStep::WORDS.iter().any(|(step, _)| word == *step)
@@ -128,18 +147,13 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
             None => error.remedy(format!("steps are {}", names.join(", "))),
         });
     };
-    let table = match step {
-        JobStep::Plan | JobStep::Run | JobStep::Verify => rows(),
-        JobStep::Manifest => flags::manifest::ALL,
-        _ => flags::step::ALL,
-    };
     let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
-    let scanned = scan(table, words[1..].to_vec(), grammar)?;
+    let scanned = scan(step.options(), words[1..].to_vec(), grammar)?;
     if scanned.values.is_set(&flags::HELP) {
         return Ok(None);
     }
     check_count(word, step, &scanned.values, &scanned.operands)?;
-    refuse_useless(&scanned.values)?;
+    refuse_useless(word, step, &scanned.values)?;
     Ok(Some(JobWords { step, values: scanned.values, operands: scanned.operands }))
 }
 
@@ -165,10 +179,10 @@ fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]
     }
 }
 
-fn refuse_useless(values: &Values) -> Result<(), UsageError> {
-    match values.first_of(&REFUSED) {
+fn refuse_useless(word: &str, step: JobStep, values: &Values) -> Result<(), UsageError> {
+    match values.first_of(step.refused()) {
         None => Ok(()),
-        Some(row) => Err(UsageError::new(format!("{} cannot be used in a job", row.typed()))
+        Some(row) => Err(UsageError::new(format!("{} cannot be used in haul job {word}", row.typed()))
             .remedy("haul help job lists its options")),
     }
 }
@@ -248,8 +262,10 @@ mod tests {
             ("shard j 1 2", "haul job shard JOB 17"),
             ("status", "needs the directory of a job"),
             ("cancel a b", "takes one job"),
-            ("plan --tui s t", "--tui cannot be used in a job"),
-            ("run -I list s t", "--infiles cannot be used in a job"),
+            ("plan --tui s t", "--tui cannot be used in haul job plan"),
+            ("run -I list s t", "--infiles cannot be used in haul job run"),
+            ("status --wait j", "--wait cannot be used in haul job status"),
+            ("report --confirm 0 j", "--confirm cannot be used in haul job report"),
         ] {
             let error = parsed(line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");

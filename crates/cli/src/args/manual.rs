@@ -1,6 +1,6 @@
 //! The manual pages, haul(1) and one for each command, generated from the tables of options, in the language of man(7).
 
-use super::commands::{COMMANDS, CommandRow};
+use super::commands::{COMMANDS, with_pages};
 use super::flags::{self, COPY};
 use super::markdown;
 use super::row::{HelpSection, OptionRow};
@@ -8,8 +8,6 @@ use super::version::VERSION;
 
 /// The date of the pages' last change.
 const DATE: &str = "2026-11-28";
-/// Commands that print text, without pages of their own.
-const PRINTS: [&str; 4] = ["help", "man", "completions", "version"];
 
 const ABOUT: &str =
     "haul copies files and directories between machines, or within one. It starts on remote hosts over the
@@ -105,18 +103,14 @@ pub fn page() -> String {
     list(&mut page, "EXIT STATUS", &STATUS);
     list(&mut page, "FILES", &FILES);
     list(&mut page, "EXAMPLES", &EXAMPLES);
-    let pages: Vec<_> = own_pages().map(|row| format!("haul-{}(1)", row.name)).collect();
+    let pages: Vec<_> = with_pages().map(|row| format!("haul-{}(1)", row.name)).collect();
     section(&mut page, "SEE ALSO", &format!("{},\nssh(1), b3sum(1)", pages.join(",\n")));
     page
 }
 
-fn own_pages() -> impl Iterator<Item = &'static CommandRow> {
-    COMMANDS.iter().filter(|row| !PRINTS.contains(&row.name))
-}
-
 /// The page of a command, with prose from its help.
 pub fn command_page(command: &str, help: &str) -> Option<String> {
-    let row = own_pages().find(|row| row.name == command)?;
+    let row = with_pages().find(|row| row.name == command)?;
     // The tables have the options.
     let is_prose = |part: &&str| !part.lines().any(|line| line.starts_with("  ") && line.trim_start().starts_with('-'));
     let mut prose = help.trim_end().split("\n\n").filter(is_prose);
@@ -223,7 +217,7 @@ mod tests {
     /// mandoc skips a paragraph or break after a heading.
     #[test]
     fn no_macro_is_skipped() {
-        for page in own_pages().filter_map(|row| of_command(row.name)).chain([page()]) {
+        for page in with_pages().filter_map(|row| of_command(row.name)).chain([page()]) {
             let lines: Vec<_> = page.lines().collect();
             for pair in lines.windows(2).filter(|pair| pair[0].starts_with(".S")) {
                 assert!(![".PP", ".br"].contains(&pair[1]), "{pair:?}");
@@ -235,7 +229,7 @@ mod tests {
     fn text_is_never_a_roff_request() {
         assert_eq!(text(".x\n'y' -z \\ ~^"), "\\&.x\n\\(aqy\\(aq \\-z \\e \\(ti\\(ha");
         let requests = [".TH ", ".SH ", ".SS ", ".TP", ".PP", ".B ", ".br", ".nf", ".fi"];
-        let pages: String = own_pages().filter_map(|row| of_command(row.name)).collect();
+        let pages: String = with_pages().filter_map(|row| of_command(row.name)).collect();
         for line in (page() + &pages).lines().filter(|line| line.starts_with(['.', '\''])) {
             assert!(requests.iter().any(|request| line.starts_with(request)), "{line}");
         }

@@ -175,7 +175,7 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
     if !exists(OsStr::new("sync")) {
         habits::refuse_split_words(&words, exists)?;
     }
-    with_operands("sync", COPY, &words, exists, |values, operands| {
+    with_operands("sync", &words, exists, |values, operands| {
         refuse_unavailable(&values)?;
         habits::refuse_operands(&values, &operands, exists)?;
         match operands.len() {
@@ -190,7 +190,7 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 
 /// `haul verify` takes sources and a target.
 fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("verify", flags::verify::ALL, words, exists, |values, operands| match operands.len() {
+    with_operands("verify", words, exists, |values, operands| match operands.len() {
         0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
             Err(UsageError::new("haul verify needs a source and a target")
                 .remedy("haul verify SOURCE... TARGET, with the arguments of the copy"))
@@ -205,7 +205,7 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 
 /// `haul probe` takes a target, or a source and a target.
 fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("probe", super::probe::rows(), words, exists, |values, operands| match operands.len() {
+    with_operands("probe", words, exists, |values, operands| match operands.len() {
         1 | 2 => {
             refuse_local_files_with_colons(&values, &operands, exists)?;
             let (own, copy) = super::probe::split(&values);
@@ -219,22 +219,20 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 
 /// `haul net` takes a host.
 fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("net", super::net::rows(), words, exists, |values, mut operands| {
-        match (operands.pop(), operands.len()) {
-            (Some(host), 0) => {
-                let (is_reverse, copy) = super::net::split(&values);
-                Ok(Command::Net(is_reverse, copy, host))
-            }
-            _ => Err(UsageError::new("haul net needs a host")
-                .remedy("haul net db1 sends to db1 for ten seconds")
-                .remedy("haul net -R db1 lets db1 send")),
+    with_operands("net", words, exists, |values, mut operands| match (operands.pop(), operands.len()) {
+        (Some(host), 0) => {
+            let (is_reverse, copy) = super::net::split(&values);
+            Ok(Command::Net(is_reverse, copy, host))
         }
+        _ => Err(UsageError::new("haul net needs a host")
+            .remedy("haul net db1 sends to db1 for ten seconds")
+            .remedy("haul net -R db1 lets db1 send")),
     })
 }
 
 /// `haul report` takes records of copies.
 fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("report", flags::report::ALL, words, exists, |values, files| match files.is_empty() {
+    with_operands("report", words, exists, |values, files| match files.is_empty() {
         true => Err(UsageError::new("haul report needs what haul --json printed of a copy")
             .remedy("haul --json SOURCE TARGET > a.json; haul report a.json b.json")),
         false => Ok(Command::Report(values, files)),
@@ -243,7 +241,7 @@ fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 
 /// `haul survey` takes paths.
 fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("survey", flags::survey::ALL, words, exists, |values, paths| match paths.is_empty() {
+    with_operands("survey", words, exists, |values, paths| match paths.is_empty() {
         true => Err(UsageError::new("haul survey needs a path").remedy("haul survey . surveys this directory")),
         false => refuse_unavailable(&values).map(|()| Command::Survey(values, paths)),
     })
@@ -251,7 +249,7 @@ fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 
 /// `haul sweep` takes sources and a target.
 fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("sweep", super::sweep::rows(), words, exists, |values, operands| match operands.len() {
+    with_operands("sweep", words, exists, |values, operands| match operands.len() {
         0 | 1 => Err(UsageError::new("haul sweep needs a source and a target")
             .remedy("haul sweep null:1g db1:null: measures memory to memory, without disks")
             .remedy("haul sweep SOURCE... TARGET deletes each copy after its run")),
@@ -282,7 +280,7 @@ fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, U
 /// `haul config` takes a host, and options of a copy. `--json` applies to its own output.
 fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
-    with_operands("config", COPY, &words, exists, |values, mut operands| match operands.len() {
+    with_operands("config", &words, exists, |values, mut operands| match operands.len() {
         0 | 1 => Ok(Command::Config(values, !json.is_empty(), operands.pop())),
         _ => Err(UsageError::new("haul config takes at most one host").remedy("haul config [OPTIONS] [HOST]")),
     })
@@ -301,7 +299,7 @@ pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
 
 /// `haul status` and `haul clean` take paths.
 fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands(command, flags::partials::ALL, words, exists, |values, paths| match command {
+    with_operands(command, words, exists, |values, paths| match command {
         _ if paths.is_empty() => Err(UsageError::new(format!("haul {command} needs a path"))
             .remedy(format!("haul {command} . covers this directory"))),
         "clean" => Ok(Command::Clean(values, paths)),
@@ -312,7 +310,6 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
 /// A command with operands. If a file has the command's name, haul does not guess.
 fn with_operands(
     command: &str,
-    table: &'static [OptionRow],
     words: &[OsString],
     exists: &dyn Fn(&OsStr) -> bool,
     make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
@@ -321,7 +318,7 @@ fn with_operands(
     // With one operand, an optional argument never takes a possible source.
     let operands = if command == "sync" { 2 } else { 1 };
     let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false };
-    let Scanned { values, operands, .. } = match scan(table, words.to_vec(), grammar) {
+    let Scanned { values, operands, .. } = match scan(commands::options(command), words.to_vec(), grammar) {
         Err(_) if may_be_a_copy => return Err(command_or_file(command)),
         scanned => scanned?,
     };
@@ -376,7 +373,7 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
 
 /// `haul serve` takes one directory, or a file of several.
 fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("serve", flags::serve::ALL, words, exists, |values, directories| {
+    with_operands("serve", words, exists, |values, directories| {
         let is_standing = values.is_set(&flags::serve::CONFIG);
         if values.is_set(&flags::serve::NEW_KEY) && directories.is_empty() {
             return Ok(Command::Serve(values, None));
