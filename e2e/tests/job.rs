@@ -381,6 +381,18 @@ fn a_file_that_vanishes_after_the_plan_is_counted_by_its_shard_and_the_job() {
 }
 
 #[test]
+fn a_sync_replaces_a_file_by_a_directory_and_the_reverse() {
+    let sandbox = Sandbox::new();
+    sandbox.file("src/now a directory/inside", "x");
+    sandbox.file("src/now a file", "x");
+    sandbox.file("to/now a directory", "old");
+    sandbox.file("to/now a file/old", "old");
+    job(&sandbox, &["run", "--sync", "--delete", "--dir", "job", "src/", "to"]).run().succeeds();
+    compare(&sandbox.path("src"), &sandbox.path("to")).unwrap();
+    assert_eq!(status(&sandbox).1, Some(0));
+}
+
+#[test]
 fn a_vanished_file_withholds_no_deletion() {
     let sandbox = Sandbox::new();
     (0..3).for_each(|number| drop(sandbox.file(format!("src/{number}"), "x")));

@@ -192,7 +192,8 @@ fn slurm_gets_confirmed_lines_alone_and_scripts_that_confirm() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    assert!(sandbox.path("job/slurm/finish.sh").exists() && !ran.exists(), "for people");
+    assert!(sandbox.path("job/slurm/finish.sh").exists(), "for people");
+    assert!(ran.exists(), "the login is tried before anything is submitted");
 
     let settings = sandbox.path("job/slurm/settings.json");
     let kept = fs::read_to_string(&settings).unwrap();

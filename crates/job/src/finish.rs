@@ -89,13 +89,16 @@ impl JobFinish<'_> {
             report.failed += named.files.failed;
             report.vanished += named.files.vanished;
         }
-        let part = self.part(&totals);
+        let part = self.part(&overview, &totals);
         // A part without files is normal, except in a whole copy.
         let is_usual = part == JobPart::Whole || self.step.display == PartDisplay::Json;
         let shown = if is_usual { step } else { step.quiet() };
         let outcome = copy_part(&shown, &mut |ends| full_copy_plan(&shown, ends, part))?;
         let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
         report.vanished += summary.files.vanished;
+        report.moved = report.moved.saturating_add(summary.counters.bytes_stored);
+        report.deleted = summary.sync.removed;
+        report.left_out = summary.left_out.clone();
         if part == JobPart::Whole {
             // It has tried all failed files again, and lists what still fails.
             report.failed = summary.files.failed;
@@ -124,7 +127,7 @@ impl JobFinish<'_> {
         overview: &JobOverview,
         totals: &PlanTotals,
     ) -> Result<Exit, JobError> {
-        let (directory, part) = (&self.step.job.directory, self.part(totals));
+        let (directory, part) = (&self.step.job.directory, self.part(overview, totals));
         let shown = if step.display == PartDisplay::Json { *step } else { step.quiet() };
         let outcome = copy_part(&shown, &mut |ends| verify_plan(&shown, ends, part))?;
         let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
@@ -139,10 +142,14 @@ impl JobFinish<'_> {
         Ok(exit_of(&report))
     }
 
-    /// The part for the last copy: directories alone, if lists have every other entry.
-    fn part(&self, totals: &PlanTotals) -> JobPart {
+    /// The part for the last copy: directories alone, if lists have every other entry. A shard of a sync replaces no
+    /// tree by a file and no file by a tree, since it does not know the filters; the last copy does.
+    fn part(&self, overview: &JobOverview, totals: &PlanTotals) -> JobPart {
+        let description = &self.step.job.description;
         let has_unlisted = totals.linked > 0 || totals.others > 0;
-        if self.step.job.description.options.deletes() || has_unlisted { JobPart::Whole } else { JobPart::Directories }
+        let may_replace = description.is_sync && overview.ended(ShardEnd::Incomplete) > 0;
+        let is_whole = description.options.deletes() || has_unlisted || may_replace;
+        if is_whole { JobPart::Whole } else { JobPart::Directories }
     }
 
     fn refusal(&self, overview: &JobOverview) -> String {

@@ -10,6 +10,9 @@ use crate::plan_index::{PlanIndex, PlanTotals, PlannedShard};
 use crate::shard_lock::{LockHolder, LockedWork, holder, locked_shards};
 use crate::shard_result::{ShardEnd, ShardResult};
 
+/// Most reasons of entries left out.
+const LEFT_OUT_MAX: usize = 100;
+
 /// The state of a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ShardState {
@@ -117,7 +120,7 @@ impl JobOverview {
 
     /// Whether a comparison found source and target equal; `None` without a comparison.
     pub fn is_same(&self) -> Option<bool> {
-        self.last_step.and_then(|step| step.is_same)
+        self.last_step.as_ref().and_then(|step| step.is_same)
     }
 
     /// The number of shards with this end.
@@ -127,7 +130,7 @@ impl JobOverview {
 }
 
 /// The recorded result of the last step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastStep {
     /// Whether source and target are equal, if compared.
     pub is_same: Option<bool>,
@@ -135,13 +138,28 @@ pub struct LastStep {
     pub failed: u64,
     /// Entries that vanished after the plan.
     pub vanished: u64,
+    /// Data that all runs wrote, or compared.
+    pub moved: u64,
+    /// Extraneous entries deleted.
+    pub deleted: u64,
+    /// Entries left out, with the reason.
+    pub left_out: Vec<(String, u64)>,
 }
 
 impl LastStep {
     fn read(job: &JobDirectory) -> Option<Self> {
         let report: Value = serde_json::from_str(&job.report().read_text().ok()??).unwrap_or_default();
-        let [failed, vanished] = ["failed", "vanished"].map(|name| report[name].as_u64().unwrap_or_default());
-        Some(Self { is_same: report["verified"].as_bool(), failed, vanished })
+        let number = |name: &str| report[name].as_u64().unwrap_or_default();
+        let left_out = report["left_out"].as_array().into_iter().flatten().take(LEFT_OUT_MAX);
+        let left_out = left_out.filter_map(|row| Some((row[0].as_str()?.to_owned(), row[1].as_u64()?))).collect();
+        Some(Self {
+            is_same: report["verified"].as_bool(),
+            failed: number("failed"),
+            vanished: number("vanished"),
+            moved: number("moved"),
+            deleted: number("deleted"),
+            left_out,
+        })
     }
 }
 

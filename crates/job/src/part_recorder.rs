@@ -23,6 +23,8 @@ pub struct PartRecorder {
     trouble: Option<JobError>,
     full: Option<FullTarget>,
     cancel: Cancel,
+    /// Data moved by earlier runs and attempts, and by this attempt.
+    moved: [u64; 2],
 }
 
 /// A target without space: no further file can be written.
@@ -37,7 +39,8 @@ const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 impl PartRecorder {
     /// Displays by `show`, and writes to `failures`. A full target sets `cancel`.
     pub fn new(show: Box<dyn Show>, failures: JobFile, progress: LiveProgress, cancel: &Cancel) -> Self {
-        Self { show, failures, progress, file: None, trouble: None, full: None, cancel: cancel.clone() }
+        let moved = [progress.get().moved, 0];
+        Self { show, failures, progress, file: None, trouble: None, full: None, cancel: cancel.clone(), moved }
     }
 
     /// The full target that stopped the copy, if any.
@@ -86,7 +89,15 @@ impl Observer for PartRecorder {
             }
             Event::Differs { path, host, .. } => FailureLine::Differs { name: path.as_slice().into(), host },
             Event::Progress(seen) => {
-                return self.progress.raise(ShardProgress { files: seen.files_settled, bytes: seen.done() });
+                let [earlier, now] = &mut self.moved;
+                let moved = seen.bytes_stored.saturating_add(seen.bytes_compared);
+                if moved < *now {
+                    // A restarted connection counts from 0.
+                    *earlier = earlier.saturating_add(*now);
+                }
+                *now = moved;
+                let moved = earlier.saturating_add(moved);
+                return self.progress.raise(ShardProgress { files: seen.files_settled, bytes: seen.done(), moved });
             }
             _ => return,
         };

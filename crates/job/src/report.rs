@@ -49,13 +49,19 @@ pub struct MergedReport {
     pub bytes: u64,
     /// Bytes of files present before.
     pub bytes_skipped: u64,
+    /// Data that all runs wrote, or compared: no holes.
+    pub moved: u64,
+    /// Extraneous entries deleted by the last step.
+    pub deleted: u64,
+    /// Entries that the last step left out, with the reason.
+    pub left_out: Vec<(String, u64)>,
     /// Bytes of ranges, verified as they arrived. Files in ranges get their names without being read again.
     pub range_bytes: u64,
     /// Whether source and target are equal, once compared.
     pub is_same: Option<bool>,
     /// Runs beyond the first of each shard.
     pub reruns: u64,
-    /// From the first shard's start to the last one's end, by their hosts' clocks.
+    /// Time in which any shard ran, in its last run, by the hosts' clocks.
     pub seconds: f64,
     /// The slowest shards, the slowest first: number, seconds, host.
     pub slowest: Vec<(u32, f64, String)>,
@@ -67,8 +73,9 @@ impl MergedReport {
     /// The report of all ended parts.
     pub fn of(overview: &JobOverview) -> Self {
         let mut report = Self::of_shards(overview);
-        if let Some(LastStep { is_same, failed, vanished }) = overview.last_step {
-            (report.is_same, report.failed, report.vanished) = (is_same, failed, vanished);
+        if let Some(LastStep { is_same, failed, vanished, moved, deleted, left_out }) = &overview.last_step {
+            (report.is_same, report.failed, report.vanished) = (*is_same, *failed, *vanished);
+            (report.moved, report.deleted, report.left_out) = (*moved, *deleted, left_out.clone());
         }
         report
     }
@@ -76,7 +83,7 @@ impl MergedReport {
     /// The report of all ended shards, without the last step.
     pub fn of_shards(overview: &JobOverview) -> Self {
         let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
-        let mut span: Option<(f64, f64)> = None;
+        let mut runs = Vec::new();
         let (mut failed_files, mut vanished_files) = (BTreeSet::new(), BTreeSet::new());
         for (shard, state) in &overview.shards {
             let ShardState::Ended(result) = state else { continue };
@@ -91,11 +98,9 @@ impl MergedReport {
             let ShardCounts { failed, vanished, .. } = result.counts;
             report.failed = report.failed.saturating_add(counted(failed, &mut failed_files));
             report.vanished = report.vanished.saturating_add(counted(vanished, &mut vanished_files));
-            let end = result.began + result.seconds;
-            let (first, last) = span.unwrap_or((result.began, end));
-            span = Some((first.min(result.began), last.max(end)));
+            runs.push((result.began, result.began + result.seconds));
         }
-        report.seconds = span.map_or(0.0, |(first, last)| last - first);
+        report.seconds = covered_s(runs);
         report.slowest.sort_by(|a, b| b.1.total_cmp(&a.1));
         report.slowest.truncate(SLOWEST);
         report
@@ -113,6 +118,7 @@ impl MergedReport {
         for (sum, more) in sums {
             *sum = sum.saturating_add(more);
         }
+        self.moved = self.moved.saturating_add(result.progress.moved);
         self.reruns += u64::from(result.attempts.saturating_sub(1));
         self.slowest.push((result.shard, result.seconds, result.host.clone()));
         let host = self.hosts.entry(result.host.clone()).or_default();
@@ -150,6 +156,9 @@ impl MergedReport {
             "vanished": self.vanished,
             "bytes": self.bytes,
             "bytes_skipped": self.bytes_skipped,
+            "moved": self.moved,
+            "deleted": self.deleted,
+            "left_out": self.left_out.iter().map(|(reason, count)| json!([reason, count])).collect::<Vec<_>>(),
             "bytes_not_reread": self.bytes_not_reread(),
             "reruns": self.reruns,
             "seconds": self.seconds,
@@ -158,6 +167,18 @@ impl MergedReport {
             "hosts": self.hosts.iter().map(host).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Seconds covered by runs, overlaps once.
+fn covered_s(mut runs: Vec<(f64, f64)>) -> f64 {
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut until = f64::NEG_INFINITY;
+    let mut sum = 0.0;
+    for (begin, end) in runs {
+        sum += (end - begin.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    sum
 }
 
 /// Records that the job is finished. `finish` is the summary of the last step.
@@ -223,6 +244,12 @@ mod tests {
         assert_eq!(unread(), (5.into(), Value::Null));
         record_verified(&job, true).unwrap();
         assert_eq!(unread(), (0.into(), true.into()));
+    }
+
+    #[test]
+    fn a_pause_between_runs_is_no_time_of_the_job() {
+        assert_eq!(covered_s(vec![(10.0, 20.0), (0.0, 4.0), (3.0, 5.0), (11.0, 12.0)]), 15.0);
+        assert_eq!(covered_s(Vec::new()), 0.0);
     }
 
     #[test]

@@ -29,10 +29,13 @@ pub struct ReportFields<'a> {
     bytes_not_reread: u64,
     bytes_per_s: f64,
     bytes_skipped: u64,
+    deleted: u64,
     failed: u64,
     files_copied: u64,
     files_skipped: u64,
     hosts: Vec<HostFields<'a>>,
+    left_out: Vec<LeftOutFields<'a>>,
+    moved: u64,
     reruns: u64,
     seconds: f64,
     shards: u64,
@@ -50,6 +53,14 @@ struct HostFields<'a> {
     host: &'a str,
     seconds: f64,
     shards: u64,
+}
+
+/// Entries left out for one reason.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+struct LeftOutFields<'a> {
+    entries: u64,
+    reason: &'a str,
 }
 
 /// One of the slowest shards.
@@ -77,10 +88,17 @@ impl<'a> From<&'a MergedReport> for ReportFields<'a> {
             bytes_not_reread: report.bytes_not_reread(),
             bytes_per_s: report.bytes_per_s(),
             bytes_skipped: report.bytes_skipped,
+            deleted: report.deleted,
             failed: report.failed,
             files_copied: report.files_copied,
             files_skipped: report.files_skipped,
             hosts: hosts.collect(),
+            left_out: report
+                .left_out
+                .iter()
+                .map(|(reason, entries)| LeftOutFields { reason, entries: *entries })
+                .collect(),
+            moved: report.moved,
             reruns: report.reruns,
             seconds: report.seconds,
             shards: report.shards,
@@ -119,6 +137,18 @@ pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
     if report.files_skipped > 0 {
         let (files, bytes) = (units::files(report.files_skipped), units::size(report.bytes_skipped));
         text.push_str(&format!("skipped: {files} ({bytes}), up to date\n"));
+    }
+    if report.moved > 0 && report.moved != report.bytes && !verifies {
+        text.push_str(&format!("written: {} of data, by all runs\n", units::size(report.moved)));
+    }
+    if report.deleted > 0 {
+        text.push_str(&format!(
+            "deleted: {}\n",
+            units::counted(report.deleted, "extraneous entry", "extraneous entries")
+        ));
+    }
+    for (reason, count) in &report.left_out {
+        text.push_str(&format!("not copied: {}, {}\n", units::counted(*count, "entry", "entries"), harmless(reason)));
     }
     if report.failed > 0 {
         let what = match verifies {

@@ -354,7 +354,7 @@ mod tests {
     fn a_dead_process_of_this_host_holds_no_lock() {
         let (_temp, job) = job();
         let work = LockedWork::Shard(0);
-        let progress = ShardProgress { files: 7, bytes: 900 };
+        let progress = ShardProgress { files: 7, bytes: 900, moved: 0 };
         let dead = json!({
             "id": "x", "host": host_name(), "pid": u32::MAX, "boot": boot_label(), "progress": progress.json(),
         });

@@ -11,12 +11,18 @@ pub struct ShardProgress {
     pub files: u64,
     /// Bytes written or present before.
     pub bytes: u64,
+    /// Data that all runs wrote, or compared.
+    pub moved: u64,
 }
 
 impl ShardProgress {
     /// The larger of each figure.
     pub fn max(self, other: Self) -> Self {
-        Self { files: self.files.max(other.files), bytes: self.bytes.max(other.bytes) }
+        Self {
+            files: self.files.max(other.files),
+            bytes: self.bytes.max(other.bytes),
+            moved: self.moved.max(other.moved),
+        }
     }
 
     /// Whether one of the figures is larger than in `earlier`.
@@ -25,13 +31,13 @@ impl ShardProgress {
     }
 
     pub(crate) fn json(self) -> Value {
-        json!({ "files": self.files, "bytes": self.bytes })
+        json!({ "files": self.files, "bytes": self.bytes, "moved": self.moved })
     }
 
     /// A missing figure is 0.
     pub(crate) fn parse(value: &Value) -> Self {
-        let [files, bytes] = ["files", "bytes"].map(|name| value[name].as_u64().unwrap_or_default());
-        Self { files, bytes }
+        let [files, bytes, moved] = ["files", "bytes", "moved"].map(|name| value[name].as_u64().unwrap_or_default());
+        Self { files, bytes, moved }
     }
 }
 
@@ -63,11 +69,11 @@ mod tests {
 
     #[test]
     fn progress_only_grows() {
-        let live = LiveProgress::new(ShardProgress { files: 3, bytes: 10 });
-        live.raise(ShardProgress { files: 1, bytes: 20 });
-        assert_eq!(live.get(), ShardProgress { files: 3, bytes: 20 });
+        let live = LiveProgress::new(ShardProgress { files: 3, bytes: 10, moved: 9 });
+        live.raise(ShardProgress { files: 1, bytes: 20, moved: 4 });
+        assert_eq!(live.get(), ShardProgress { files: 3, bytes: 20, moved: 9 });
         assert_eq!(ShardProgress::parse(&live.get().json()), live.get());
         assert_eq!(ShardProgress::parse(&Value::Null), ShardProgress::default());
-        assert!(live.get().exceeds(ShardProgress { files: 9, bytes: 19 }) && !live.get().exceeds(live.get()));
+        assert!(live.get().exceeds(ShardProgress { files: 9, bytes: 19, moved: 0 }) && !live.get().exceeds(live.get()));
     }
 }

@@ -208,7 +208,7 @@ pub(crate) mod tests {
                 bytes: 1000,
                 bytes_skipped: 5,
             },
-            progress: ShardProgress { files: 12, bytes: 1005 },
+            progress: ShardProgress { files: 12, bytes: 1005, moved: 0 },
             message: String::new(),
             summary: json!({ "restarts": 1 }),
         }
@@ -232,7 +232,7 @@ pub(crate) mod tests {
             assert_eq!(ShardResult::read(&job, 1), Ok(Some(result(1, expected, "n1", 1.5))));
         }
         job.running().join("000001.3").replace(br#"{"progress":{"files":2,"bytes":2000}}"#).unwrap();
-        let progress = ShardProgress { files: 12, bytes: 2000 };
+        let progress = ShardProgress { files: 12, bytes: 2000, moved: 0 };
         assert_eq!(RecordedShard::read(&job, 1), Ok(RecordedShard { end: Some(ShardEnd::Failed), progress }));
         std::fs::rename(job.result(1).path(), job.result(2).path()).unwrap();
         assert!(ShardResult::read(&job, 2).is_err(), "that of another shard");

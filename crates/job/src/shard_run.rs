@@ -79,6 +79,9 @@ pub fn run_shard(step: &StepContext<'_>, number: u32) -> Result<ShardRunEnd, Job
 fn copied(step: &StepContext<'_>, shard: &PlannedShard, progress: &LiveProgress) -> Result<ShardRunEnd, JobError> {
     let (job, number) = (step.job, shard.number);
     let attempts = count_attempt(&job.directory, number)?;
+    if let Some(earlier) = ShardResult::read(&job.directory, number)? {
+        progress.raise(ShardProgress { moved: earlier.progress.moved, ..ShardProgress::default() });
+    }
     let (began, clock) = (unix_seconds(), Instant::now());
     let (ends, outcome) = on_some_ends(job, number, &mut |ends| {
         copy(shard_plan(step, shard, ends)?, job.directory.failures(number), step, progress)

@@ -162,7 +162,7 @@ fn next_line(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> Str
 }
 
 fn finished(job: &OpenedJob, overview: &JobOverview) -> String {
-    let failed = overview.last_step.map_or(0, |step| step.failed);
+    let failed = overview.last_step.as_ref().map_or(0, |step| step.failed);
     let result = match overview.is_same() {
         None if failed > 0 => {
             let path = shown(job.directory.path());

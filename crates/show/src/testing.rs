@@ -35,6 +35,7 @@ pub fn every_event() -> Vec<Event> {
         files_settled: 7_001,
         bytes_written: 203_300_000_000,
         bytes_skipped: 100_000_000,
+        bytes_stored: 0,
         bytes_compared: 0,
         streams: 8,
         limited_by: None,

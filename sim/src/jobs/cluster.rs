@@ -214,7 +214,7 @@ impl Cluster {
         let work = &self.work[shard as usize];
         let is_shown = work.done.is_some_and(|done| now >= done + RESULT_AFTER);
         let bytes = u128::from(self.scenario.bytes_per_s) * work.copied.as_millis() / 1000;
-        let progress = ShardProgress { files: 0, bytes: u64::try_from(bytes).unwrap_or(u64::MAX) };
+        let progress = ShardProgress { files: 0, bytes: u64::try_from(bytes).unwrap_or(u64::MAX), moved: 0 };
         RecordedShard { end: is_shown.then_some(ShardEnd::Done), progress }
     }
 

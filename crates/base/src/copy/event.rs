@@ -179,6 +179,8 @@ pub struct Progress {
     pub files_settled: u64,
     /// Bytes verified and written at the target in this attempt.
     pub bytes_written: u64,
+    /// The data among them: no holes, and no blocks shared with the source.
+    pub bytes_stored: u64,
     /// Bytes of files present before.
     pub bytes_skipped: u64,
     /// Bytes that both ends have read and compared, in a copy that only compares.

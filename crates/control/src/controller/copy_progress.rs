@@ -217,6 +217,7 @@ impl CopyProgress {
             walk_complete: source.walk_complete,
             files_settled: settled.into_iter().fold(0, u64::saturating_add),
             bytes_written: target.bytes_written,
+            bytes_stored: target.bytes_stored,
             bytes_skipped: target.bytes_skipped,
             bytes_compared: source.bytes_compared,
             streams: streams(source),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use haul_show::exit::Exit;
 use haul_show::{self as show, units};
@@ -21,6 +21,10 @@ use crate::node::{PartDisplay, StepContext};
 use crate::opened::OpenedJob;
 use crate::part::check_ends;
 use crate::plan_index::PlanIndex;
+use crate::shard_lock::locked_shards;
+
+/// Interval of progress lines while neither shards nor the queue change.
+const SHOW_EVERY: Duration = Duration::from_secs(60);
 
 /// The end of following a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +123,7 @@ impl SlurmRun<'_> {
     fn follow(&self, state: &mut SlurmState<'_>, planned: &AtomicBool) -> Result<SlurmRunEnd, JobError> {
         let clock = Instant::now();
         let mut pace = CallPace::new(clock.elapsed());
-        let (mut last_shown, mut last_trouble) = (String::new(), String::new());
+        let (mut shown, mut last_trouble) = (ShownProgress::default(), String::new());
         loop {
             if self.step.cancel.is_cancelled() {
                 return Ok(SlurmRunEnd::Interrupted);
@@ -137,7 +141,7 @@ impl SlurmRun<'_> {
                 match ask(self.step.job, self.client) {
                     Ok(tasks) => {
                         let updated = later(state.update(&tasks))?;
-                        self.show(state, &index, &tasks, &mut last_shown);
+                        self.show(state, &index, &tasks, &mut shown);
                         trouble = later(state.raise_throttle().and_then(|()| state.release_held(&tasks)))?.or(updated);
                     }
                     failed => trouble = later(failed.map(|_| ()))?,
@@ -196,14 +200,58 @@ impl SlurmRun<'_> {
         }
     }
 
-    fn show(&self, state: &SlurmState<'_>, index: &PlanIndex, tasks: &[SlurmTask], last: &mut String) {
+    fn show(&self, state: &SlurmState<'_>, index: &PlanIndex, tasks: &[SlurmTask], shown: &mut ShownProgress) {
+        if self.step.display == PartDisplay::Quiet {
+            return;
+        }
         let more = if index.complete.is_some() { "" } else { " planned so far" };
         let shards = units::counted(state.tracker.planned() as u64, "shard", "shards");
-        let line = format!("{} of {shards}{more} done; Slurm: {}", state.tracker.done(), summary(tasks));
-        if self.step.display != PartDisplay::Quiet && line != *last {
-            show::stderr().plain(&line);
-            *last = line;
+        let counts = format!("{} of {shards}{more} done", state.tracker.done());
+        let queue = summary(tasks);
+        let now = Instant::now();
+        let is_due = shown.at.is_none_or(|at| now - at >= SHOW_EVERY);
+        if !is_due && shown.text == (counts.as_str().into(), queue.as_str().into()) {
+            return;
         }
+        let bytes = shown.bytes(state, index, self.step.job, now);
+        let failed = match state.failed_files {
+            0 => String::new(),
+            failed => format!("; {} failed", units::files(failed)),
+        };
+        show::stderr().plain(&format!("{counts}, {bytes}{failed}; Slurm: {queue}"));
+        (shown.at, shown.text) = (Some(now), (counts, queue));
+    }
+}
+
+/// The last progress line.
+#[derive(Default)]
+struct ShownProgress {
+    at: Option<Instant>,
+    /// The counts, and the queue.
+    text: (String, String),
+    /// The first sight of the job's bytes.
+    first: Option<(Instant, u64)>,
+}
+
+impl ShownProgress {
+    /// `1.2 GB of 9.6 GB at 350 MB/s, 24 s left`
+    fn bytes(&mut self, state: &SlurmState<'_>, index: &PlanIndex, job: &OpenedJob, now: Instant) -> String {
+        let total = index.shards.iter().map(|shard| shard.bytes).fold(0, u64::saturating_add);
+        let of_done = index.shards.iter().filter(|shard| state.tracker.is_done(shard.number)).map(|shard| shard.bytes);
+        let of_running = locked_shards(&job.directory).into_iter().filter(|(shard, _)| !state.tracker.is_done(*shard));
+        let of_running = of_running.map(|(_, holder)| holder.progress.bytes);
+        let done = of_done.chain(of_running).fold(0, u64::saturating_add).min(total);
+        let (began, at_first) = *self.first.get_or_insert((now, done));
+        let seconds = (now - began).as_secs_f64();
+        let rate = if seconds > 0.0 { done.saturating_sub(at_first) as f64 / seconds } else { 0.0 };
+        let mut text = format!("{} of {}", units::size(done), units::size(total));
+        if rate > 0.0 {
+            text.push_str(&format!(" at {}", units::rate(rate)));
+            let left =
+                Duration::try_from_secs_f64((total - done) as f64 / rate).ok().filter(|_| index.complete.is_some());
+            text.extend(left.map(|left| format!(", {} left", units::duration(left))));
+        }
+        text
     }
 }
 

@@ -322,7 +322,7 @@ mod tests {
 
     /// Loses the task of a lone shard with the bytes that it had copied; whether it is submitted again.
     fn lose(tracker: &mut ShardTracker, round: u64, bytes: u64) -> bool {
-        let recorded = RecordedShard { end: None, progress: ShardProgress { files: 0, bytes } };
+        let recorded = RecordedShard { end: None, progress: ShardProgress { files: 0, bytes, moved: 0 } };
         for second in [100 * round, 100 * round + 30] {
             tracker.update::<()>(&[], Duration::from_secs(second), &mut |_| Ok(recorded)).unwrap();
         }

@@ -14,7 +14,7 @@ use haul_show as show;
 use haul_show::exit::Exit;
 
 use super::describe::describe;
-use super::step::{opened, watched};
+use super::step::{display_of_run, opened, watched};
 use crate::args::job::copy_options;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
@@ -38,7 +38,7 @@ pub fn run_job(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
 fn copy_and_finish(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
     let workers = values.get(&flags::job::LOCAL)?.unwrap_or(1);
     let path = shown(job.directory.path());
-    let display = if values.is_set(&flags::QUIET) { PartDisplay::Quiet } else { PartDisplay::Usual };
+    let display = display_of_run(values, job);
     if display != PartDisplay::Quiet {
         show::stderr().plain(&format!("job {path}"));
     }
@@ -89,10 +89,10 @@ pub fn refuse_other_options(values: &Values) -> Result<(), UsageError> {
         &flags::job::SHARD_RANGE,
     ];
     let own = own.into_iter().find(|row| values.is_typed(row)).map(|row| row.typed());
-    let copies = copy_options(values)?.into_iter().find(|word| word != "--quiet");
+    let copies = copy_options(values)?.into_iter().find(|word| word != "--quiet" && word != "--json");
     match own.or(copies.map(|word| word.to_string_lossy().into_owned())) {
         None => Ok(()),
         Some(word) => Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
-            .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")),
+            .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify, --json and --quiet")),
     }
 }

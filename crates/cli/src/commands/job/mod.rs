@@ -16,7 +16,6 @@ use haul_job::error::{JobError, JobErrorKind};
 use haul_show as show;
 use haul_show::exit::Exit;
 
-use crate::args::flags;
 use crate::args::job::{JobStep, JobWords};
 
 /// Carries out a step.
@@ -26,7 +25,7 @@ pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
     }
     let done = match words.step {
         JobStep::Plan => plan::run(&words.values, &words.operands),
-        JobStep::Run if words.values.is_set(&flags::job::SLURM) => slurm::run(&words.values, &words.operands),
+        JobStep::Run if slurm::is_meant(&words.values, &words.operands) => slurm::run(&words.values, &words.operands),
         JobStep::Run => slurm::refuse_options(&words.values)
             .map_err(anyhow::Error::from)
             .and_then(|()| local::run(&words.values, &words.operands)),

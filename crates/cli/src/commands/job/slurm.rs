@@ -1,12 +1,14 @@
 //! `haul job run --slurm`: submits shards to Slurm during the plan, follows them, and has Slurm finish the job.
 
 use std::ffi::OsString;
+use std::path::Path;
 
+use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
 use haul_job::exclusive::begin_comparison;
 use haul_job::finish::{is_to_be_compared, worse};
 use haul_job::node::{PartDisplay, StepContext};
-use haul_job::opened::OpenedJob;
+use haul_job::opened::{OpenedJob, absolute};
 use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
 use haul_job::report_text::print_report;
@@ -20,7 +22,7 @@ use haul_show as show;
 use haul_show::exit::Exit;
 
 use super::local::job_of;
-use super::step::watched;
+use super::step::{display_of_run, watched};
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -36,6 +38,16 @@ const OPTIONS: [&OptionRow; 8] = [
     &flags::job::SBATCH.row,
     &flags::job::NO_WAIT.row,
 ];
+
+/// Whether `haul job run` submits to Slurm: by its options, or since an earlier run of the named job did.
+pub fn is_meant(values: &Values, operands: &[OsString]) -> bool {
+    let [job] = operands else { return values.is_set(&flags::job::SLURM) };
+    let ran_here = || {
+        let job = JobDirectory::open_to_read(&absolute(Path::new(job)));
+        job.is_ok_and(|job| SlurmSettings::read(&job).is_ok_and(|settings| settings.is_some()))
+    };
+    values.is_set(&flags::job::SLURM) || !values.is_set(&flags::job::LOCAL) && ran_here()
+}
 
 /// Refuses Slurm's options without `--slurm`.
 pub fn refuse_options(values: &Values) -> Result<(), UsageError> {
@@ -78,12 +90,11 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
 
 fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings) -> anyhow::Result<Exit> {
     let directory = &job.directory;
-    let is_quiet = values.is_set(&flags::QUIET);
-    if !is_quiet {
+    let display = display_of_run(values, job);
+    if display != PartDisplay::Quiet {
         show::stderr().plain(&format!("job {}", shown(directory.path())));
     }
     let follows = !values.is_set(&flags::job::NO_WAIT);
-    let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
     let ended = watched(job, display, None, |step| {
         let part = step.cancel.of_part();
         let _lock = ShardLock::wait(directory, LockedWork::Submit, &part, &mut |holder| {
@@ -97,22 +108,21 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
         // sbatch may outlive its caller, and submit shards that are done by now.
         cancel_tasks(job);
     }
-    report_end(job, ended, is_quiet)
+    report_end(job, ended, display)
 }
 
 /// Prints how the run ended; returns its exit status.
-fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Result<Exit> {
+fn report_end(job: &OpenedJob, ended: SlurmRunEnd, display: PartDisplay) -> anyhow::Result<Exit> {
     let directory = &job.directory;
     let path = shown(directory.path());
     Ok(match ended {
         SlurmRunEnd::Submitted => {
-            if !is_quiet {
+            if display != PartDisplay::Quiet {
                 show::stderr().plain(&format!("{path}: submitted; haul job status {path} shows the job"));
             }
             Exit::Done
         }
         SlurmRunEnd::Finished(exit) => {
-            let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
             print_report(job, &MergedReport::of(&JobOverview::read(directory)?), display);
             exit
         }

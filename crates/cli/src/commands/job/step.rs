@@ -43,6 +43,14 @@ pub fn display_of(values: &Values) -> PartDisplay {
     }
 }
 
+/// The display of `haul job run`: that of its own options, or of the job's.
+pub fn display_of_run(values: &Values, job: &OpenedJob) -> PartDisplay {
+    match display_of(values) {
+        PartDisplay::Usual if job.description.options.display.is_json => PartDisplay::Json,
+        display => display,
+    }
+}
+
 /// Runs a step that signals and the time limit stop.
 pub fn watched<T>(
     job: &OpenedJob,
