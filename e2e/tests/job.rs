@@ -210,7 +210,7 @@ fn a_job_runs_on_one_host_during_its_planning_and_resumes_after_a_kill() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     let words =
-        ["run", "--archive", "-A", "--dir", "job", "--shard-files", "150", "--local", "3", "-x", "400k", "src", "to"];
+        ["run", "--archive", "-A", "--dir", "job", "--shard-files", "150", "--local", "3", "-x", "1200k", "src", "to"];
     let running = job(&sandbox, &words).start();
     eventually("two results", || fs::read_dir(sandbox.path("job/results")).is_ok_and(|results| results.count() > 1));
     drop(running);

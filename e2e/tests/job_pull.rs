@@ -104,7 +104,7 @@ fn hosts_of_one_source_take_turns_without_a_silent_one() {
 fn a_killed_plan_is_restarted_and_a_killed_run_resumes() {
     let (sandbox, remote, from) = tree_on_a_host();
     let step = |step| {
-        let words = [step, "--archive", "--dir", "job", "--shard-files", "20", "-x", "2m"];
+        let words = [step, "--archive", "--dir", "job", "--shard-files", "20", "-x", "8m"];
         job(&sandbox, &remote, &words).arg(&from).arg("to")
     };
     // A login takes about half a second.

@@ -84,7 +84,7 @@ fn figures(summary: &Value) -> (u64, u64) {
 fn ranges_in_any_order_parallel_and_killed_give_the_source() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
-    plan(&sandbox, &["-x", "8m"]);
+    plan(&sandbox, &["-x", "24m"]);
     let (ranges, others) = shards(&sandbox, RANGES);
     let [first, second, third, fourth, last] = ranges[..] else { panic!("{ranges:?}") };
 

@@ -148,7 +148,7 @@ fn disturb(sandbox: &Sandbox, cluster: &mut SlurmCluster, rng: &mut Rng, run: &m
 }
 
 fn disturbed<'a>(sandbox: &'a Sandbox, cluster: &'a SlurmCluster) -> Haul<'a> {
-    run(sandbox, cluster, &["-x", "6m"])
+    run(sandbox, cluster, &["-x", "48m"])
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn nodes_pull_from_a_host_and_a_killed_shard_is_copied_again() {
     let host = Options { address: SLURM_CONTROLLER.into(), netns: Some(cluster.controller()), ..Options::default() };
     let remote = Remote::with_haul(&sandbox, host);
     let login = remote.sshd().haul_args();
-    let words: Vec<_> = login.iter().map(String::as_str).chain(["-x", "12m"]).collect();
+    let words: Vec<_> = login.iter().map(String::as_str).chain(["-x", "96m"]).collect();
     let running = run_from(&remote.at(sandbox.path("src")), &sandbox, &cluster, &words).start();
     assert!(within(RUN_LIMIT, || !shards(&cluster).is_empty()), "no shard has begun\n{}", cluster.logs());
     if let Some(shard) = shards(&cluster).first() {
@@ -250,7 +250,7 @@ fn following_a_job_can_end_without_it_or_cancel_it() {
     (0..6).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 8_000_000)));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
-    let words = ["job", "run", "--slurm", "-r", "-A", "--dir", "job", "--limit", "2", "-x", "200k"];
+    let words = ["job", "run", "--slurm", "-r", "-A", "--dir", "job", "--limit", "2", "-x", "400k"];
     let shards = ["--shard-bytes", "10m", "src", "to"];
     let running = cluster.enclose(sandbox.haul(words).args(shards)).start();
     let status = || cluster.enclose(sandbox.haul(["job", "status", "job"])).run();

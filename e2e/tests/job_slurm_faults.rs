@@ -40,7 +40,7 @@ fn a_node_without_haul_is_named_and_left_out() {
     small_tree(&sandbox, 600);
     let Some(mut cluster) = SlurmCluster::start(&sandbox) else { return };
     cluster.hide_on(3, &haul_binary());
-    let words = ["--shard-files", "30", "-x", "2k", "src", "to"];
+    let words = ["--shard-files", "30", "-x", "8k", "src", "to"];
     let ended = run(&sandbox, &cluster, &words).run();
     assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
     ended.says(["lost on n4:", "not found (status 127)", "n4 lost two shards without progress: it gets no more tasks"]);
@@ -70,7 +70,7 @@ fn scancel_is_a_wish_and_the_next_run_submits_the_rest() {
     (0..6).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 4_000_000)));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
-    let words = ["--limit", "2", "--shard-bytes", "5m", "-x", "400k", "src", "to"];
+    let words = ["--limit", "2", "--shard-bytes", "5m", "-x", "800k", "src", "to"];
     let running = run(&sandbox, &cluster, &words).start();
     let are_running = || {
         thread::sleep(Duration::from_millis(200));
@@ -124,7 +124,7 @@ fn a_run_is_taken_over_while_tasks_have_ended_and_others_wait() {
     (0..12).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 2_000_000)));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
-    let words = ["--limit", "3", "--shard-bytes", "2m", "-x", "300k", "src", "to"];
+    let words = ["--limit", "3", "--shard-bytes", "2m", "-x", "900k", "src", "to"];
     let running = run(&sandbox, &cluster, &words).start();
     let has_ended_some = || {
         thread::sleep(Duration::from_millis(200));
@@ -137,5 +137,38 @@ fn a_run_is_taken_over_while_tasks_have_ended_and_others_wait() {
     end(running).ends(4);
     let ended = again(&sandbox, &cluster).run();
     assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
+    is_copied(&sandbox);
+}
+
+#[test]
+fn slurm_itself_plans_and_follows_a_detached_job() {
+    let sandbox = Sandbox::new();
+    small_tree(&sandbox, 200);
+    let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
+    let ended = run(&sandbox, &cluster, &["--detach", "--shard-files", "20", "src", "to"]).run();
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
+    ended.says(["run by job", "of Slurm; haul job status"]);
+    let is_over = || {
+        thread::sleep(Duration::from_millis(300));
+        sandbox.path("job/report.json").exists() && cluster.has_empty_queue()
+    };
+    assert!(within(LIMIT, is_over), "{}", cluster.logs());
+    is_copied(&sandbox);
+}
+
+#[test]
+fn a_job_that_nobody_follows_sends_one_task_ahead() {
+    let sandbox = Sandbox::new();
+    small_tree(&sandbox, 200);
+    let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
+    let ended = run(&sandbox, &cluster, &["--no-wait", "--shard-files", "60", "src", "to"]).run();
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
+    let submissions = fs::read_to_string(sandbox.path("job/slurm/submissions")).unwrap();
+    assert!(submissions.starts_with("array 1 0 0\n"), "{submissions}");
+    let is_over = || {
+        thread::sleep(Duration::from_millis(300));
+        sandbox.path("job/report.json").exists() && cluster.has_empty_queue()
+    };
+    assert!(within(LIMIT, is_over), "{}", cluster.logs());
     is_copied(&sandbox);
 }

@@ -37,6 +37,7 @@ mod job_ranges;
 mod job_slurm;
 mod job_slurm_faults;
 mod job_verify;
+mod job_work;
 mod json_schema;
 mod links;
 mod lists;

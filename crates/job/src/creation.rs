@@ -11,6 +11,7 @@ use crate::description::JobDescription;
 use crate::directory::JobDirectory;
 use crate::error::{JobError, shown};
 use crate::exclusive::claim;
+use crate::known_jobs::record;
 use crate::opened::{OpenedJob, absolute};
 use crate::planner::check_source;
 
@@ -29,6 +30,7 @@ pub fn create(description: JobDescription, directory: &OsStr, state: Option<Path
     claim(&job)?;
     job.directory.make_folders()?;
     job.description.write(&job.directory)?;
+    record(&job);
     Ok(job)
 }
 

@@ -1,12 +1,15 @@
 //! The last step of a job: work that no shard can do alone, and one report.
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haul_base::copy::error::Outcome;
 use haul_base::copy::spec::{CopyRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_show::exit::Exit;
+use haul_show::text::harmless;
 use haul_show::{self as show, json};
 
 use crate::comparison::record;
@@ -58,8 +61,17 @@ pub struct JobFinish<'a> {
 }
 
 impl JobFinish<'_> {
-    /// Finishes the job, if each file was tried: everything that a plain copy would do beside failed files.
+    /// Finishes the job, if each file was tried: everything that a plain copy would do beside failed files. Then runs
+    /// the command of `--notify`.
     pub fn carry_out(&self) -> Result<Exit, JobError> {
+        let exit = self.finish()?;
+        if !self.step.job.description.verifies {
+            notify(self.step.job, exit)?;
+        }
+        Ok(exit)
+    }
+
+    fn finish(&self) -> Result<Exit, JobError> {
         let directory = &self.step.job.directory;
         directory.refuse_stopped()?;
         let cancel = self.step.cancel.of_part();
@@ -207,6 +219,22 @@ fn name_files_of(step: &StepContext<'_>, len: RangeLen, lists: &[JobFile]) -> Re
         ));
     }
     Ok(outcome)
+}
+
+/// Runs the command of `--notify`, with the job, its status and its report in the environment.
+fn notify(job: &OpenedJob, exit: Exit) -> Result<(), JobError> {
+    let Some(command) = &job.options()?.notify else { return Ok(()) };
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null());
+    shell.env("HAUL_JOB", job.directory.path()).env("HAUL_STATUS", exit.number().to_string());
+    shell.env("HAUL_REPORT", job.directory.report().path());
+    let failed = match shell.status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => status.to_string(),
+        Err(error) => describe(&error),
+    };
+    show::stderr().notice(&format!("--notify {}: {failed}", harmless(command)));
+    Ok(())
 }
 
 /// The exit status of a finished job, as of one copy.

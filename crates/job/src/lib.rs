@@ -39,6 +39,7 @@ pub mod comparison;
 pub mod opened;
 
 pub mod exclusive;
+pub mod known_jobs;
 pub mod part_recorder;
 
 pub mod creation;
@@ -47,6 +48,8 @@ pub mod part;
 pub mod report_text;
 
 pub mod remote_plan;
+
+mod rate_share;
 
 pub mod begun_plan;
 pub mod finish;

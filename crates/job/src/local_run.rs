@@ -10,11 +10,12 @@ use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
 use crate::begun_plan::BegunPlan;
-use crate::error::JobError;
+use crate::error::{JobError, shown};
 use crate::node::{PartDisplay, StepContext};
 use crate::plan_index::{PlanIndex, PlanTotals};
+use crate::shard_lock::{LockedWork, holder, locked_shards};
 use crate::shard_result::{ShardEnd, ShardResult};
-use crate::shard_run::{ShardRunEnd, run_shard};
+use crate::shard_run::{ShardRunEnd, run_shard, try_shard};
 
 /// Interval at which an idle worker checks for shards: another process may plan.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -22,12 +23,22 @@ const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// The run of a job on this host.
 pub struct LocalRun<'a> {
     step: StepContext<'a>,
+    /// Whether this process plans, and tries failed shards again.
+    plans: bool,
     /// Shards that workers have claimed.
     taken: Mutex<BTreeSet<u32>>,
     news: Mutex<PlanNews>,
     changed: Condvar,
     /// The exit status of the worst shard.
     worst: Mutex<Exit>,
+}
+
+/// A shard to run.
+enum NextShard {
+    /// Nobody runs it.
+    Free(u32),
+    /// Another process runs it.
+    Held(u32),
 }
 
 /// The state of the walk for workers.
@@ -40,9 +51,10 @@ struct PlanNews {
 
 impl<'a> LocalRun<'a> {
     /// Nothing is claimed.
-    pub fn new(step: StepContext<'a>) -> Self {
+    pub fn new(step: StepContext<'a>, plans: bool) -> Self {
         Self {
             step,
+            plans,
             taken: Mutex::default(),
             news: Mutex::default(),
             changed: Condvar::new(),
@@ -60,24 +72,43 @@ impl<'a> LocalRun<'a> {
                 self.report(|news| news.has_ended = true);
                 walked.map(|_| ())
             });
+            let worked = self.take_shards(workers);
+            planner.join().unwrap_or_else(|panic| Err(panicked("plan", &*panic)))?;
+            worked
+        })
+    }
+
+    /// Takes shards of a plan that another process makes or made, `workers` at a time, until none is left.
+    pub fn take_shards(&self, workers: u32) -> Result<Exit, JobError> {
+        thread::scope(|scope| {
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| self.work())).collect();
             let worked = workers
                 .into_iter()
                 .map(|worker| worker.join().unwrap_or_else(|panic| Err(panicked("copies", &*panic))));
-            let worked: Result<Vec<()>, JobError> = worked.collect();
-            planner.join().unwrap_or_else(|panic| Err(panicked("plan", &*panic)))?;
-            worked?;
+            worked.collect::<Result<Vec<()>, _>>()?;
             Ok(*self.worst.lock().unwrap_or_else(PoisonError::into_inner))
         })
     }
 
     fn work(&self) -> Result<(), JobError> {
-        while !self.step.cancel.is_cancelled() && !self.step.job.directory.held().exists() {
+        let directory = &self.step.job.directory;
+        while !self.step.cancel.is_cancelled() && !directory.held().exists() {
             // Read before the index: a plan that has ended by now adds no shard.
             let news = *self.news.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.next()? {
-                Some(number) => self.shard(number)?,
-                None if news.has_ended => return Ok(()),
+            let is_planned = news.has_ended || !self.plans && holder(directory, LockedWork::Plan).is_none();
+            let index = PlanIndex::read(directory)?;
+            let is_complete = index.complete.is_some();
+            match self.next(index)? {
+                Some(NextShard::Free(number)) => self.shard(number, try_shard)?,
+                Some(NextShard::Held(number)) => {
+                    self.shard(number, |step, number| run_shard(step, number).map(Some))?
+                }
+                None if is_planned && !is_complete && !self.plans => {
+                    let path = shown(directory.path());
+                    let hint = format!("haul job run {path} completes it");
+                    return Err(JobError::failed(format!("{path}: the plan is not complete"), hint));
+                }
+                None if is_planned || is_complete => return Ok(()),
                 None => self.wait_for_news(news),
             }
         }
@@ -96,23 +127,46 @@ impl<'a> LocalRun<'a> {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The next shard that is neither done nor claimed here.
-    fn next(&self) -> Result<Option<u32>, JobError> {
-        let index = PlanIndex::read(&self.step.job.directory)?;
+    /// The next shard for this process. One that another process runs comes last: it may die.
+    fn next(&self, index: PlanIndex) -> Result<Option<NextShard>, JobError> {
+        let directory = &self.step.job.directory;
+        let held: BTreeSet<u32> = locked_shards(directory).into_iter().map(|(shard, _)| shard).collect();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first_held = None;
         for shard in index.shards {
-            if taken.insert(shard.number) {
-                let result = ShardResult::read(&self.step.job.directory, shard.number)?;
-                if result.is_none_or(|result| result.end != ShardEnd::Done) {
-                    return Ok(Some(shard.number));
-                }
+            if taken.contains(&shard.number) {
+                continue;
+            }
+            let end = ShardResult::read(directory, shard.number)?.map(|result| result.end);
+            let is_left = match end {
+                Some(ShardEnd::Done) => false,
+                // Others that take shards would try it again, too.
+                Some(ShardEnd::Incomplete | ShardEnd::Failed) => self.plans,
+                Some(ShardEnd::Interrupted) | None => true,
+            };
+            if is_left && held.contains(&shard.number) {
+                first_held = first_held.or(Some(shard.number));
+                continue;
+            }
+            taken.insert(shard.number);
+            if is_left {
+                return Ok(Some(NextShard::Free(shard.number)));
             }
         }
-        Ok(None)
+        taken.extend(first_held);
+        Ok(first_held.map(NextShard::Held))
     }
 
-    fn shard(&self, number: u32) -> Result<(), JobError> {
-        let ShardRunEnd { exit, result } = run_shard(&self.step.quiet(), number)?;
+    fn shard(
+        &self,
+        number: u32,
+        run: fn(&StepContext<'_>, u32) -> Result<Option<ShardRunEnd>, JobError>,
+    ) -> Result<(), JobError> {
+        let Some(ShardRunEnd { exit, result }) = run(&self.step.quiet(), number)? else {
+            // Another process was faster.
+            self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+            return Ok(());
+        };
         let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
         if !result.end.has_tried_all() {
             *worst = exit;

@@ -28,6 +28,8 @@ pub struct JobOptions {
     pub time_limit: Option<Duration>,
     /// The display of steps.
     pub display: JobDisplay,
+    /// `--notify`: a command for the shell, run by the step that finishes.
+    pub notify: Option<String>,
 }
 
 /// The display of a job's steps.
@@ -142,7 +144,8 @@ impl JobOptions {
         let commands =
             [("source-command", &self.access.source_command), ("target-command", &self.access.target_command)];
         let commands = commands.into_iter().filter_map(|(name, command)| Some((name, command.as_ref()?)));
-        commands.map(|(name, command)| word(name, Path::new(command))).chain(of_logins).collect()
+        let notify = self.notify.iter().map(|command| word("notify", Path::new(command)));
+        commands.map(|(name, command)| word(name, Path::new(command))).chain(of_logins).chain(notify).collect()
     }
 
     /// Whether `new`, of a later command line, has the same options. Ages in filters count from the plan.
@@ -177,6 +180,7 @@ impl Default for JobOptions {
             secret_file: None,
             time_limit: None,
             display: JobDisplay::default(),
+            notify: None,
         }
     }
 }
@@ -231,6 +235,7 @@ mod tests {
         options.access.target_login = Some(Login { ssh_config: Some("g".into()), ..Login::default() });
         options.access.source_command = Some("s".to_owned());
         options.access.target_command = Some("t".to_owned());
+        options.notify = Some("n".to_owned());
         let expected = [
             "--source-command=s",
             "--target-command=t",
@@ -239,6 +244,7 @@ mod tests {
             "--ssh-port=1",
             "--worker-binary=w",
             "--ssh-config=g",
+            "--notify=n",
         ];
         assert_eq!(options.program_words(), expected);
     }

@@ -1,11 +1,14 @@
 //! A run of a shard: copies it, and records the result.
 
 use std::os::unix::ffi::OsStrExt;
+use std::thread;
 use std::time::Instant;
 
 use haul_base::copy::error::Outcome;
+use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::copy::spec::{CopyRange, SourceRange};
 use haul_base::copy::summary::Summary;
+use haul_base::sys::cancel::Cancel;
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
 use haul_show::text::harmless;
@@ -17,7 +20,8 @@ use crate::node::StepContext;
 use crate::opened::OpenedJob;
 use crate::part::{PartPlan, PartSources, copy, list_plan, on_some_ends};
 use crate::plan_index::{PlanIndex, PlannedShard};
-use crate::shard_lock::{LockHolder, LockedWork, ShardLock};
+use crate::rate_share::{keep_share, share};
+use crate::shard_lock::{LockAttempt, LockHolder, LockedWork, ShardLock};
 use crate::shard_progress::{LiveProgress, ShardProgress};
 use crate::shard_result::{ShardCounts, ShardEnd, ShardResult, count_attempt};
 use crate::this_host::{host_name, unix_seconds};
@@ -51,27 +55,45 @@ pub struct ShardRunEnd {
 pub fn run_shard(step: &StepContext<'_>, number: u32) -> Result<ShardRunEnd, JobError> {
     let cancel = step.cancel.of_part();
     let step = StepContext { cancel: &cancel, ..*step };
-    let job = step.job;
-    job.directory.refuse_stopped()?;
-    let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
+    let directory = &step.job.directory;
+    directory.refuse_stopped()?;
     let mut has_waited = false;
-    let work = LockedWork::Shard(number);
-    let lock = ShardLock::wait(&job.directory, work, &cancel, &mut |holder| {
+    let lock = ShardLock::wait(directory, LockedWork::Shard(number), &cancel, &mut |holder| {
         has_waited = true;
         show::stderr().notice(&format!("shard {number} is run by {}; waiting for it", holder.shown()));
     })?;
     if has_waited
-        && let Some(result) = ShardResult::read(&job.directory, number)?
+        && let Some(result) = ShardResult::read(directory, number)?
         && result.end == ShardEnd::Done
     {
         show::stderr().notice(&format!("shard {number} was done by {}", result.host));
         return Ok(ShardRunEnd { exit: Exit::of_vanished(result.counts.vanished), result });
     }
-    let ended = copied(&step, &shard, lock.progress())?;
+    run_locked(&step, number, &lock)
+}
+
+/// As [`run_shard`], unless another process runs the shard, or has just ended it.
+pub fn try_shard(step: &StepContext<'_>, number: u32) -> Result<Option<ShardRunEnd>, JobError> {
+    let cancel = step.cancel.of_part();
+    let step = StepContext { cancel: &cancel, ..*step };
+    let directory = &step.job.directory;
+    directory.refuse_stopped()?;
+    let before = ShardResult::read(directory, number)?;
+    match ShardLock::try_take(directory, LockedWork::Shard(number), &cancel)? {
+        LockAttempt::Held(lock) if ShardResult::read(directory, number)? == before => {
+            run_locked(&step, number, &lock).map(Some)
+        }
+        LockAttempt::Held(_) | LockAttempt::Busy(_) => Ok(None),
+    }
+}
+
+fn run_locked(step: &StepContext<'_>, number: u32, lock: &ShardLock) -> Result<ShardRunEnd, JobError> {
+    let shard = PlanIndex::read(&step.job.directory)?.shard(number, &step.job.directory)?;
+    let ended = copied(step, &shard, lock.progress())?;
     if ended.exit == Exit::Failed
         && let Some(silent) = lock.silent_holder()
     {
-        show::stderr().error(&may_still_run(job, number, silent));
+        show::stderr().error(&may_still_run(step.job, number, silent));
     }
     Ok(ended)
 }
@@ -83,9 +105,19 @@ fn copied(step: &StepContext<'_>, shard: &PlannedShard, progress: &LiveProgress)
         progress.raise(ShardProgress { moved: earlier.progress.moved, ..ShardProgress::default() });
     }
     let (began, clock) = (unix_seconds(), Instant::now());
-    let (ends, outcome) = on_some_ends(job, number, &mut |ends| {
-        copy(shard_plan(step, shard, ends)?, job.directory.failures(number), step, progress)
-    })?;
+    let (ends, outcome) = match job.description.options.copy.streams.rate_bytes_per_s {
+        None => copy_by_turns(step, shard, progress)?,
+        Some(limit) => {
+            let (steering, ended) = (RuntimeControl::new(), Cancel::new());
+            let step = StepContext { steering: &steering, ..*step };
+            thread::scope(|scope| {
+                scope.spawn(|| keep_share(&job.directory, limit, steering.rate(), &ended));
+                let copied = copy_by_turns(&step, shard, progress);
+                ended.cancel();
+                copied
+            })?
+        }
+    };
     let exit = Exit::of(&outcome);
     let result = ShardResult {
         shard: number,
@@ -108,6 +140,20 @@ fn copied(step: &StepContext<'_>, shard: &PlannedShard, progress: &LiveProgress)
     let result = if shard.files == 0 { without_files(result) } else { result };
     result.write(&job.directory)?;
     Ok(ShardRunEnd { exit, result })
+}
+
+fn copy_by_turns(
+    step: &StepContext<'_>,
+    shard: &PlannedShard,
+    progress: &LiveProgress,
+) -> Result<(PartEnds, Outcome), JobError> {
+    let directory = &step.job.directory;
+    on_some_ends(step.job, shard.number, &mut |ends| {
+        let mut plan = shard_plan(step, shard, ends)?;
+        let limit = &mut plan.copy.options.streams.rate_bytes_per_s;
+        *limit = limit.map(|limit| share(directory, limit));
+        copy(plan, directory.failures(shard.number), step, progress)
+    })
 }
 
 /// Reason for locked files in a shard of a silent run.

@@ -179,6 +179,25 @@ fn finished(job: &OpenedJob, overview: &JobOverview) -> String {
     }
 }
 
+/// A job in a list of jobs: its state, shards and ends.
+pub fn as_row(job: &OpenedJob, overview: &JobOverview) -> String {
+    let tried = overview.shards.len() - overview.missing().len();
+    let shards = format!("{}/{}", units::count(tried as u64), units::count(overview.shards.len() as u64));
+    format!("{:<12} {shards:>12}  {}  {}\n", state_word(overview), shown(job.directory.path()), what(job))
+}
+
+fn state_word(overview: &JobOverview) -> &'static str {
+    match overview {
+        JobOverview { held: Some(_), .. } => "held",
+        _ if overview.is_cancelled => "cancelled",
+        _ if overview.is_copied() && overview.is_finished() => "finished",
+        _ if overview.planner.is_some() => "planning",
+        _ if overview.shards.iter().any(|(_, state)| matches!(state, ShardState::Running(_))) => "running",
+        _ if overview.finisher.is_some() => "finishing",
+        _ => "unfinished",
+    }
+}
+
 /// A line of `haul job status --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
@@ -188,6 +207,7 @@ pub enum JobStatusLine<'a> {
     Shard(ShardFields<'a>),
     Job {
         id: &'a str,
+        directory: String,
         planned: bool,
         copied: bool,
         finished: bool,
@@ -271,6 +291,7 @@ pub fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit
     let shards = shards.map(|(shard, state)| JobStatusLine::Shard(ShardFields::new(shard, state, tasks)));
     let job = JobStatusLine::Job {
         id: &job.description.id,
+        directory: shown(job.directory.path()),
         planned: overview.complete.is_some(),
         copied: overview.is_copied(),
         finished: overview.is_finished(),

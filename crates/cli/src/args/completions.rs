@@ -28,7 +28,11 @@ impl Place {
         let commands =
             COMMANDS.iter().map(|row| Self::new(row.name.to_owned(), (row.options)(), operands(row.arguments)));
         let steps = JobStep::WORDS.iter().map(|(word, step)| {
-            let arguments = if matches!(step, JobStep::Plan | JobStep::Run) { "SOURCE TARGET..." } else { "JOB" };
+            let arguments = match step {
+                JobStep::Plan | JobStep::Run => "SOURCE TARGET...",
+                JobStep::List => "",
+                _ => "JOB",
+            };
             let mut place = Self::new(format!("job {word}"), step.options(), operands(arguments));
             place.options.retain(|row| !row.is_any(step.refused()));
             place

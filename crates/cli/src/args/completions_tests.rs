@@ -122,7 +122,7 @@ fn bash_completes_lines() {
     let run = bash.stdin(std::fs::File::open(home.path().join("lines")).unwrap()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&run.stderr), "");
     insta::assert_snapshot!(String::from_utf8_lossy(&run.stdout).replace(" \n", "\n"), @r"
-        haul job > plan  run  shard  finish  verify  status  report  cancel  manifest
+        haul job > plan  run  shard  work  finish  verify  status  report  list  cancel  manifest
         haul job run --shard-> --shard-bytes  --shard-files  --shard-range
         haul job run --slurm --li> --limit  --link-dest
         haul job run --dir > (files)

@@ -365,10 +365,12 @@ fn job() -> String {
          haul job run --slurm [OPTIONS] SOURCE TARGET...   the same on nodes of Slurm\n\
          haul job run [--slurm] JOB                continue a job\n\
          haul job plan --dir JOB [OPTIONS] SOURCE TARGET...\n\
+         haul job work [--hosts LIST] JOB          copy shards until none is left\n\
          haul job shard JOB [N]                    copy one shard\n\
          haul job finish JOB                       directories, deletions, the report\n\
          haul job verify [--slurm] JOB             compare source and target in shards\n\
          haul job status|report|cancel JOB\n\
+         haul job list                             your jobs\n\
          haul job manifest --image IMAGE --claim PVC JOB   print jobs for Kubernetes\n\n\
          Copies the directory SOURCE with many hosts. The plan divides it into shards;\n\
          each is one copy that resumes. Any host that sees JOB runs any shard, in any\n\

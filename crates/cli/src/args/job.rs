@@ -24,6 +24,8 @@ pub enum JobStep {
     Run,
     /// Copies one shard.
     Shard,
+    /// Takes shards until none is left.
+    Work,
     /// Ends the job.
     Finish,
     /// Compares source and target in shards.
@@ -32,6 +34,8 @@ pub enum JobStep {
     Status,
     /// Shows the results so far.
     Report,
+    /// Shows this user's jobs.
+    List,
     /// Stops the job.
     Cancel,
     /// Prints a manifest for Kubernetes.
@@ -40,14 +44,16 @@ pub enum JobStep {
 
 impl JobStep {
     /// All steps with their words.
-    pub const WORDS: [(&str, Self); 9] = [
+    pub const WORDS: [(&str, Self); 11] = [
         ("plan", Self::Plan),
         ("run", Self::Run),
         ("shard", Self::Shard),
+        ("work", Self::Work),
         ("finish", Self::Finish),
         ("verify", Self::Verify),
         ("status", Self::Status),
         ("report", Self::Report),
+        ("list", Self::List),
         ("cancel", Self::Cancel),
         ("manifest", Self::Manifest),
     ];
@@ -64,14 +70,17 @@ impl JobStep {
     /// Options of that table that it refuses.
     pub fn refused(self) -> &'static [&'static OptionRow] {
         use flags::job::CONFIRM;
-        use flags::step::{OUT, VERIFY, WAIT};
+        use flags::step::{HOSTS, LOCAL, OUT, VERIFY, WAIT};
         match self {
             Self::Plan | Self::Run | Self::Verify => &REFUSED,
             Self::Manifest => &[],
-            Self::Shard => &[&VERIFY.row, &WAIT.row, &OUT.row],
-            Self::Finish => &[&OUT.row],
-            Self::Report => &[&VERIFY.row, &WAIT.row, &CONFIRM.row],
-            Self::Status | Self::Cancel => &[&VERIFY.row, &WAIT.row, &OUT.row, &CONFIRM.row],
+            Self::Shard => &[&VERIFY.row, &WAIT.row, &OUT.row, &LOCAL.row, &HOSTS.row],
+            Self::Work => &[&VERIFY.row, &WAIT.row, &OUT.row],
+            Self::Finish => &[&OUT.row, &LOCAL.row, &HOSTS.row],
+            Self::Report => &[&VERIFY.row, &WAIT.row, &CONFIRM.row, &LOCAL.row, &HOSTS.row],
+            Self::Status | Self::Cancel | Self::List => {
+                &[&VERIFY.row, &WAIT.row, &OUT.row, &CONFIRM.row, &LOCAL.row, &HOSTS.row]
+            }
         }
     }
 }
@@ -171,6 +180,10 @@ fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]
         (JobStep::Shard, 2) => Ok(()),
         (JobStep::Shard, _) => {
             Err(UsageError::new("haul job shard needs a job and a number").remedy("haul job shard JOB 17"))
+        }
+        (JobStep::List, 0) => Ok(()),
+        (JobStep::List, _) => {
+            Err(UsageError::new("haul job list takes no job").remedy("haul job status JOB shows one"))
         }
         (_, 1) => Ok(()),
         (_, 0) => Err(UsageError::new(format!("haul job {word} needs the directory of a job"))

@@ -3,9 +3,10 @@
 //! Slurm sends SIGUSR1 to the script before the time limit. The script ends haul with SIGTERM, which leaves a
 //! checkpoint, and requeues its task. SIGTERM to the script means a cancelled task.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use haul_base::shell_word::quote_bytes;
 
 use crate::slurm::settings::SlurmSettings;
 use crate::slurm::submissions::ranges;
@@ -29,28 +30,48 @@ pub struct SlurmScripts<'a> {
     pub settings: &'a SlurmSettings,
 }
 
-/// The name of all of a job's jobs in Slurm.
+/// What an array needs besides its shards.
+#[derive(Debug, Default)]
+pub struct ArrayRules {
+    /// Nodes to avoid, as Slurm takes them.
+    pub avoided: String,
+    /// Whether other arrays wait for its success: failed files are none of their concern.
+    pub is_trial: bool,
+    /// The array whose success this one waits for.
+    pub after_trial: Option<u64>,
+}
+
+/// The name of the arrays and of the last step of a job in Slurm.
 pub fn job_name(id: &str) -> String {
     format!("haul-{id}")
 }
 
 impl SlurmScripts<'_> {
-    /// The script of an array that avoids these nodes.
-    pub fn array(&self, wave: &SlurmWave, avoided: &str) -> Vec<u8> {
+    /// The script of an array.
+    pub fn array(&self, wave: &SlurmWave, rules: &ArrayRules) -> Vec<u8> {
         let indexes: Vec<_> = wave.shards.iter().map(|shard| shard - wave.offset).collect();
         let throttle = wave.throttle.map_or(String::new(), |throttle| format!("%{throttle}"));
-        let mut own = vec![format!("--array={}{throttle}", ranges(&indexes)), "--output=array-%A.out".to_owned()];
-        own.extend(wave.after.map(|id| format!("--dependency=afterany:{id}")));
-        own.extend((!avoided.is_empty()).then(|| format!("--exclude={avoided}")));
+        let mut own = vec![
+            format!("--job-name={}", job_name(self.id)),
+            format!("--array={}{throttle}", ranges(&indexes)),
+            "--output=array-%A.out".to_owned(),
+        ];
+        let after = wave.after.map(|id| format!("afterany:{id}"));
+        let after: Vec<_> = after.into_iter().chain(rules.after_trial.map(|id| format!("afterok:{id}"))).collect();
+        own.extend((!after.is_empty()).then(|| format!("--dependency={}", after.join(","))));
+        own.extend(rules.after_trial.map(|_| "--kill-on-invalid-dep=yes".to_owned()));
+        own.extend((!rules.avoided.is_empty()).then(|| format!("--exclude={}", rules.avoided)));
         own.extend(self.settings.is_exclusive.then(|| "--exclusive".to_owned()));
-        let number = format!("name=$((SLURM_ARRAY_TASK_ID + {}))\nwhat=\"shard $name\"\n", wave.offset);
+        let tolerated = if rules.is_trial { "yes" } else { "" };
+        let number =
+            format!("tolerated={tolerated}\nname=$((SLURM_ARRAY_TASK_ID + {}))\nwhat=\"shard $name\"\n", wave.offset);
         let task = "\"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"";
         self.script(&own, &number, &format!("shard --quiet {} \"$job\" \"$name\"", self.confirming), task)
     }
 
     /// The script of the last step, which records its exit status.
     pub fn finish(&self, after: &[u64]) -> Vec<u8> {
-        let mut own = vec!["--output=finish-%j.out".to_owned()];
+        let mut own = vec![format!("--job-name={}", job_name(self.id)), "--output=finish-%j.out".to_owned()];
         if !after.is_empty() {
             let ids: String = after.iter().map(|id| format!(":{id}")).collect();
             own.push(format!("--dependency=afterany{ids}"));
@@ -61,10 +82,16 @@ impl SlurmScripts<'_> {
         self.script(&own, &head, &format!("finish {verify}{} \"$job\"", self.confirming), "\"$SLURM_JOB_ID\"")
     }
 
+    /// The script of a job that plans, submits and follows, so that no login node has to stay up.
+    pub fn follow(&self) -> Vec<u8> {
+        let own = [format!("--job-name={}-run", job_name(self.id)), "--output=run-%j.out".to_owned()];
+        let step = format!("run --slurm {} \"$job\"", self.confirming);
+        self.script(&own, "what='the run'\nname=run\n", &step, "\"$SLURM_JOB_ID\"")
+    }
+
     fn script(&self, own: &[String], head: &str, step: &str, task: &str) -> Vec<u8> {
         let mut text = b"#!/bin/sh\n".to_vec();
         let common = [
-            format!("--job-name={}", job_name(self.id)),
             "--nodes=1".to_owned(),
             "--ntasks=1".to_owned(),
             "--requeue".to_owned(),
@@ -76,13 +103,14 @@ impl SlurmScripts<'_> {
         }
         for (name, value) in [("job", self.job), ("haul", self.executable)] {
             text.extend_from_slice(format!("{name}=").as_bytes());
-            text.extend(shell_word(value.as_os_str()));
+            text.extend_from_slice(quote_bytes(value.as_os_str()).as_bytes());
             text.push(b'\n');
         }
         text.extend_from_slice(
             format!(
                 r#"[ -x "$haul" ] || haul=haul
 finally() {{ :; }}
+tolerated=
 {head}ends_soon=
 pid=
 errors=$(mktemp) || errors=
@@ -99,6 +127,7 @@ while kill -0 "$pid" 2>/dev/null; do
 done
 [ -z "$errors" ] || cat "$errors" >&2
 [ "$status" -eq 0 ] && exit 0
+[ -n "$tolerated" ] && [ "$status" -eq 1 ] && exit 0
 echo "$what on $(uname -n): status $status"
 why=$([ -z "$errors" ] || head -n 1 "$errors")
 (umask 077; echo "${{SLURMD_NODENAME:-$(uname -n)}} $status $why" >>"$job/slurm/$name.end")
@@ -116,19 +145,6 @@ exit "$status"
         );
         text
     }
-}
-
-/// Quotes a word for a shell.
-pub fn shell_word(word: &OsStr) -> Vec<u8> {
-    let mut quoted = vec![b'\''];
-    for byte in word.as_bytes() {
-        match byte {
-            b'\'' => quoted.extend_from_slice(b"'\\''"),
-            byte => quoted.push(*byte),
-        }
-    }
-    quoted.push(b'\'');
-    quoted
 }
 
 #[cfg(test)]
@@ -168,7 +184,8 @@ mod tests {
                 SlurmScripts { job: &job, id: "00ff", executable: &executable, confirming, settings: &settings };
             let wave = SlurmWave { offset: 1000, shards: vec![1002, 1003, 1007], throttle: Some(8), after: None };
             let path = self.temp.path().join("array.sh");
-            fs::write(&path, scripts.array(&wave, "n4")).unwrap();
+            fs::write(&path, scripts.array(&wave, &ArrayRules { avoided: "n4".to_owned(), ..ArrayRules::default() }))
+                .unwrap();
             let search = format!("{}:{}", self.temp.path().display(), std::env::var("PATH").unwrap());
             let mut command = Command::new("sh");
             command.arg(&path).stdout(Stdio::null()).env("PATH", search).env("SLURM_RESTART_COUNT", restarts);

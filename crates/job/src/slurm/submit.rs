@@ -18,7 +18,7 @@ use crate::shard_result::{RecordedShard, ShardEnd, ShardResult};
 use crate::slurm::held::{HeldRemedy, HeldTasks};
 use crate::slurm::node_faults::{NodeFaults, NodeVerdict};
 use crate::slurm::queue::SlurmTask;
-use crate::slurm::script::SlurmScripts;
+use crate::slurm::script::{ArrayRules, SlurmScripts};
 use crate::slurm::settings::SlurmSettings;
 use crate::slurm::submissions::SlurmSubmission;
 use crate::slurm::task_ends::FailedTask;
@@ -71,6 +71,8 @@ pub struct SlurmState<'a> {
     pub failed_files: u64,
     /// Whether a shard has begun on some node, so that the job's directory and haul are there.
     has_begun: bool,
+    /// The array that goes ahead.
+    trial: Option<u64>,
     has_cancelled_waiting: bool,
 }
 
@@ -103,6 +105,7 @@ impl<'a> SlurmState<'a> {
             told: BTreeSet::new(),
             failed_files: 0,
             has_begun: false,
+            trial: None,
             has_cancelled_waiting: false,
         })
     }
@@ -276,12 +279,16 @@ impl<'a> SlurmState<'a> {
         if self.job.directory.held().exists() {
             return Ok(false);
         }
-        let has_begun = self.has_begun();
-        if !has_begun && self.tracker.has_queued() {
+        let mut rules = ArrayRules { is_trial: !self.has_begun(), ..ArrayRules::default() };
+        if let Some(trial) = self.trial.filter(|_| rules.is_trial && self.tracker.is_chained()) {
+            // Nobody follows until it has begun.
+            rules = ArrayRules { after_trial: Some(trial), ..ArrayRules::default() };
+        }
+        if rules.is_trial && self.tracker.has_queued() {
             return Ok(false);
         }
         let Some(mut wave) = self.tracker.next_wave() else { return Ok(false) };
-        if !has_begun {
+        if rules.is_trial {
             wave.shards.truncate(1);
         }
         // The last step would run too early.
@@ -290,11 +297,14 @@ impl<'a> SlurmState<'a> {
         }
         self.finish = SubmittedFinish::Waiting;
         let lost_on = wave.shards.iter().filter_map(|shard| self.lost_on.get(shard)).flatten().cloned().collect();
-        let avoided = self.nodes.avoided(&lost_on);
+        rules.avoided = self.nodes.avoided(&lost_on);
         let first = wave.shards.first().copied().unwrap_or_default();
-        let script = self.script(&format!("array-{first}.sh"), self.scripts().array(&wave, &avoided))?;
+        let script = self.script(&format!("array-{first}.sh"), self.scripts().array(&wave, &rules))?;
         match self.client.submit(&script) {
-            Ok(id) => self.record(id, wave).map_err(SlurmCallError::Refused)?,
+            Ok(id) => {
+                self.trial = self.trial.or(rules.is_trial.then_some(id));
+                self.record(id, wave).map_err(SlurmCallError::Refused)?;
+            }
             Err(error) => {
                 self.doubtful = Some(wave);
                 return Err(error);
@@ -354,6 +364,12 @@ impl<'a> SlurmState<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Submits a job that runs this one.
+    pub fn submit_run(&mut self) -> Result<u64, SlurmCallError> {
+        let script = self.script("run.sh", self.scripts().follow())?;
+        self.client.submit(&script)
     }
 
     fn scripts(&self) -> SlurmScripts<'_> {

@@ -205,6 +205,11 @@ impl ShardTracker {
         Ok(news)
     }
 
+    /// Whether arrays wait for each other, since nobody follows.
+    pub fn is_chained(&self) -> bool {
+        self.limits.is_chained
+    }
+
     /// Whether a shard is done.
     pub fn is_done(&self, shard: u32) -> bool {
         self.shards.get(&shard) == Some(&TrackedShard::Done)

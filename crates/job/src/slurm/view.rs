@@ -24,11 +24,16 @@ pub struct ShardTasks {
 }
 
 impl ShardTasks {
+    /// Without a look at the queue.
+    pub fn none() -> Self {
+        Self { tasks: Vec::new(), by_shard: BTreeMap::new(), line: None }
+    }
+
     /// Reads the queue.
     pub fn read(job: &OpenedJob) -> Result<Self, JobError> {
         let submissions = SlurmSubmission::read_all(&job.directory)?;
         if submissions.is_empty() {
-            return Ok(Self { tasks: Vec::new(), by_shard: BTreeMap::new(), line: None });
+            return Ok(Self::none());
         }
         let (tasks, line) = match seen(job) {
             Ok(tasks) => {

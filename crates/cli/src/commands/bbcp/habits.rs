@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::PipeEnd;
+use haul_base::shell_word::quote_bytes;
 use rustix::fs::Mode;
 
 use crate::args::row::OptionRow;
@@ -70,7 +71,7 @@ fn without_shell(program: &OsStr) -> OsString {
     let mut line = b"exec".to_vec();
     for word in words {
         line.push(b' ');
-        line.extend(haul_job::slurm::script::shell_word(OsStr::from_bytes(word)));
+        line.extend(quote_bytes(OsStr::from_bytes(word)).into_vec());
     }
     OsString::from_vec(line)
 }

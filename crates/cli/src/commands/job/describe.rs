@@ -42,7 +42,8 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
     let first_host = source_hosts.first().map_or(OsStr::new(""), OsString::as_os_str);
     let ends = [source_operand(first_host, &source, &name), targets[0].clone()];
     let complete = config::complete(typed.clone(), &hosts(&typed, &ends)?)?;
-    let options = options(&typed, &complete, &ends, is_sync)?;
+    let options =
+        JobOptions { notify: values.get(&flags::job::NOTIFY)?, ..options(&typed, &complete, &ends, is_sync)? };
     if !options.copy.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&source)))
             .remedy("add -r to copy it with all that is in it")
@@ -83,6 +84,7 @@ fn options(typed: &Values, complete: &Values, ends: &[OsString; 2], is_sync: boo
         compares_owner_and_mode: metadata(complete)?.owner_and_mode,
         secret_file: complete.last(&flags::SECRET_FILE).map(PathBuf::from),
         time_limit,
+        notify: None,
         display: JobDisplay {
             is_quiet: complete.is_set(&flags::QUIET),
             is_json: complete.is_set(&flags::JSON),

@@ -43,7 +43,7 @@ fn copy_and_finish(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
         show::stderr().plain(&format!("job {path}"));
     }
     watched(job, display, None, |step| {
-        let copied = LocalRun::new(*step).carry_out(workers)?;
+        let copied = LocalRun::new(*step, true).carry_out(workers)?;
         if step.cancel.is_cancelled() {
             show::stderr().error(&format!("{path}: interrupted\nhint: haul job run {path} continues it"));
             return Ok(Exit::Interrupted);
@@ -81,7 +81,8 @@ fn reopened(values: &Values, path: &OsStr) -> anyhow::Result<OpenedJob> {
 
 /// Refuses options of a plan and of a copy for a job that exists.
 pub fn refuse_other_options(values: &Values) -> Result<(), UsageError> {
-    let own: [&OptionRow; 5] = [
+    let own: [&OptionRow; 6] = [
+        &flags::job::NOTIFY,
         &flags::job::DIR,
         &flags::job::SYNC,
         &flags::job::SHARD_BYTES,

@@ -3,6 +3,7 @@
 mod cancel;
 mod describe;
 mod finish;
+mod list;
 mod local;
 mod manifest;
 mod plan;
@@ -11,6 +12,7 @@ mod slurm;
 mod status;
 mod step;
 mod verify;
+mod work;
 
 use haul_job::error::{JobError, JobErrorKind};
 use haul_show as show;
@@ -30,6 +32,8 @@ pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
             .map_err(anyhow::Error::from)
             .and_then(|()| local::run(&words.values, &words.operands)),
         JobStep::Shard => shard::run(&words.values, &words.operands),
+        JobStep::Work => work::run(&words.values, &words.operands),
+        JobStep::List => list::run(&words.values),
         JobStep::Finish => finish::run(&words.values, &words.operands),
         JobStep::Verify => verify::run(&words.values, &words.operands),
         JobStep::Status => status::run(&words.values, &words.operands),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
@@ -13,11 +14,13 @@ use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
 use haul_job::report_text::print_report;
 use haul_job::shard_lock::{LockedWork, ShardLock};
-use haul_job::slurm::client::SlurmClient;
+use haul_job::slurm::client::{SlurmCallError, SlurmClient};
 use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd};
 use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::submissions::ranges;
+use haul_job::slurm::submit::SlurmState;
 use haul_job::slurm::view::cancel_tasks;
+use haul_job::slurm::waves::WaveLimits;
 use haul_show as show;
 use haul_show::exit::Exit;
 
@@ -28,7 +31,8 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 
 /// Options that need `--slurm`.
-const OPTIONS: [&OptionRow; 8] = [
+const OPTIONS: [&OptionRow; 9] = [
+    &flags::job::DETACH.row,
     &flags::job::NODES.row,
     &flags::job::LIMIT.row,
     &flags::job::PARTITION.row,
@@ -76,7 +80,10 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
     let settings = kept(&mut job, typed)?;
     let verifies_in_shards = settings.verifies && follows;
     // If nobody follows, the last step compares everything.
-    let own = SlurmSettings { verifies: settings.verifies && !follows, ..settings };
+    let own = SlurmSettings { verifies: settings.verifies && !follows, ..settings.clone() };
+    if values.is_set(&flags::job::DETACH) {
+        return detach(values, &job, &settings);
+    }
     let exit = submit_and_follow(values, &job, &own)?;
     match verifies_in_shards && is_to_be_compared(&job, exit) {
         true => {
@@ -86,6 +93,24 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
         }
         false => Ok(exit),
     }
+}
+
+/// Submits a job of Slurm that plans and follows `job`.
+fn detach(values: &Values, job: &OpenedJob, settings: &SlurmSettings) -> anyhow::Result<Exit> {
+    let display = display_of_run(values, job);
+    let id = watched(job, display, None, |step| {
+        let client = SlurmClient { cancel: step.cancel };
+        let limits = WaveLimits { array_size: 0, at_once: None, is_chained: false, remembers: Duration::MAX };
+        SlurmState::new(job, settings, &client, limits)?.submit_run().map_err(|error| match error {
+            SlurmCallError::Refused(error) => error,
+            SlurmCallError::Later(why) => JobError::failed(why, "try again when Slurm answers"),
+        })
+    })?;
+    if display != PartDisplay::Quiet {
+        let path = shown(job.directory.path());
+        show::stderr().plain(&format!("job {path}: run by job {id} of Slurm; haul job status {path} shows it"));
+    }
+    Ok(Exit::Done)
 }
 
 fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings) -> anyhow::Result<Exit> {
@@ -186,7 +211,7 @@ fn kept(job: &mut OpenedJob, typed: Option<SlurmSettings>) -> anyhow::Result<Slu
 
 /// The typed settings; `None` without any.
 pub fn settings(values: &Values) -> anyhow::Result<Option<SlurmSettings>> {
-    let is_set = |row: &OptionRow| values.is_set(row) && !row.is(&flags::job::NO_WAIT);
+    let is_set = |row: &OptionRow| values.is_set(row) && !row.is(&flags::job::NO_WAIT) && !row.is(&flags::job::DETACH);
     if !OPTIONS.into_iter().any(is_set) && !values.is_set(&flags::job::THEN_VERIFY) {
         return Ok(None);
     }
