@@ -54,6 +54,7 @@ mod policy;
 mod power;
 mod probe;
 mod programs;
+mod read;
 mod readback;
 mod reflink;
 mod report;

@@ -10,10 +10,12 @@ pub struct CommandRow {
     pub arguments: &'static str,
     /// Description in the help.
     pub about: &'static str,
+    /// Whether programs use it more than people: the first screen of help leaves it out.
+    pub for_programs: bool,
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 17] = [
+pub const COMMANDS: [CommandRow; 18] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE"),
     command("verify", "SOURCE... TARGET", "compare without copying"),
     command("status", "PATH...", "list partial files"),
@@ -26,6 +28,7 @@ pub const COMMANDS: [CommandRow; 17] = [
     command("report", "FILE...", "chart copies from their --json output"),
     command("job", "STEP ...", "copy with many hosts, in shards"),
     command("config", "[HOST]", "show effective options and their origin"),
+    command("read", "PATH", "print a file or a part of it; serve files to a program").for_programs(),
     command("demo", "", "copy generated data on this machine"),
     command("help", "[TOPIC]", "explain an option, a command or a topic"),
     command("man", "", "print the manual page"),
@@ -45,6 +48,11 @@ pub fn near(typed: &str) -> Option<&'static str> {
 }
 
 impl CommandRow {
+    const fn for_programs(mut self) -> Self {
+        self.for_programs = true;
+        self
+    }
+
     /// Its usage, without `haul`: `sync SOURCE... TARGET`.
     pub fn signature(&self) -> String {
         format!("{} {}", self.name, self.arguments).trim_end().to_owned()
@@ -52,5 +60,5 @@ impl CommandRow {
 }
 
 const fn command(name: &'static str, arguments: &'static str, about: &'static str) -> CommandRow {
-    CommandRow { name, arguments, about }
+    CommandRow { name, arguments, about, for_programs: false }
 }
