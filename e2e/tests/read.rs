@@ -108,7 +108,7 @@ fn files_and_parts_of_them_are_printed_from_everywhere() {
         }
     }
     sandbox.haul(["read", "shared/missing"]).run().ends(1).says(["shared/missing: No such file"]);
-    sandbox.haul(["read", "shared"]).run().ends(1).says(["shared: not a regular file"]);
+    sandbox.haul(["read", "shared"]).run().ends(1).says(["shared: is a directory"]);
     sandbox.haul(["read", "--range", "5", "shared/file"]).run().ends(2).says(["--range 5: must be two sizes"]);
     server.end().succeeds();
 }
@@ -124,7 +124,7 @@ fn a_session_answers_until_its_input_ends() {
     assert_eq!((&opened["answer"], &opened["size"]), (&json!("opened"), &json!(10)));
     assert_eq!(session.read(&opened, 8, 9).unwrap().1, b"89");
     assert_eq!(session.open("/missing")["failure"], "gone");
-    assert_eq!(session.open("/")["failure"], "not_regular");
+    assert_eq!(session.open("/")["failure"], "directory");
     assert_eq!(session.read(&opened, 0, 3).unwrap().1, b"012", "a failure does not end it");
     std::thread::sleep(Duration::from_millis(20));
     fs::write(&file, "abcdefghij").unwrap();

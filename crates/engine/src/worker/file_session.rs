@@ -61,6 +61,9 @@ enum FileOperationError {
     /// The server's limits exclude it.
     #[error("{0}")]
     Client(#[from] ClientRefusal),
+    /// It is a directory.
+    #[error("is a directory")]
+    Directory,
     /// It is no regular file.
     #[error("not a regular file")]
     NotRegular,
@@ -189,16 +192,12 @@ impl OpenFile {
     fn open(path: &Path) -> Result<Self, FileOperationError> {
         let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
         let found = FileStat::at_fd(lookup::open(path, flags | OFlags::PATH).map_err(io::Error::from)?)?;
-        if found.kind != FileType::RegularFile {
-            return Err(FileOperationError::NotRegular);
-        }
+        check_kind(&found)?;
         // Something else may have the name by now.
         let file = File::from(lookup::open(path, flags | OFlags::NONBLOCK).map_err(io::Error::from)?);
         let stat = FileStat::at_fd(&file)?;
-        match stat.kind {
-            FileType::RegularFile => Ok(Self { file, version: version(&stat) }),
-            _ => Err(FileOperationError::NotRegular),
-        }
+        check_kind(&stat)?;
+        Ok(Self { file, version: version(&stat) })
     }
 
     fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, FileOperationError> {
@@ -216,6 +215,14 @@ impl OpenFile {
     }
 }
 
+fn check_kind(stat: &FileStat) -> Result<(), FileOperationError> {
+    match stat.kind {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(FileOperationError::Directory),
+        _ => Err(FileOperationError::NotRegular),
+    }
+}
+
 fn version(stat: &FileStat) -> OpenFileVersion {
     let FileStat { size, identity, changed, meta, .. } = *stat;
     OpenFileVersion { size, device: identity.device, inode: identity.inode, modified: meta.modified, changed }
@@ -230,6 +237,7 @@ impl FileOperationError {
                 _ => FileFailure::Other,
             },
             Self::Client(_) => FileFailure::Denied,
+            Self::Directory => FileFailure::Directory,
             Self::NotRegular => FileFailure::NotRegular,
             Self::Changed => FileFailure::Changed,
             Self::TooMany => FileFailure::TooMany,

@@ -106,7 +106,8 @@ fn only_regular_files_are_opened() {
     let directory = session.directory.path().as_os_str().as_bytes().to_vec();
     let fifo = session.directory.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, 0o600.into(), 0).unwrap();
-    for path in [&directory[..], fifo.as_os_str().as_bytes(), b"/dev/zero"] {
+    assert_eq!(session.failure(&directory), FileFailure::Directory);
+    for path in [fifo.as_os_str().as_bytes(), b"/dev/zero"] {
         assert_eq!(session.failure(path), FileFailure::NotRegular);
     }
     assert_eq!(session.failure(&[&directory[..], b"/missing"].concat()), FileFailure::Gone);

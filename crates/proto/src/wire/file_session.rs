@@ -106,6 +106,8 @@ wire_enum! {
         NotOpen = 6,
         /// Any other error.
         Other = 7,
+        /// It is a directory.
+        Directory = 8,
     }
 }
 
@@ -120,6 +122,7 @@ impl FileFailure {
             Self::TooMany => "too_many",
             Self::NotOpen => "not_open",
             Self::Other => "other",
+            Self::Directory => "directory",
         }
     }
 }
