@@ -181,6 +181,21 @@ fn a_lost_worker_ends_the_session_with_the_reason() {
 }
 
 #[test]
+fn a_worker_of_a_session_is_confined() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let haul = sandbox.haul(["read", "--session"]).args(remote.sshd().haul_args()).arg(remote.at(""));
+    let session = Session::start(haul, &sandbox.path("errors"));
+    let threads = Path::new("/proc").join(remote.workers()[0].to_string()).join("task");
+    let status =
+        fs::read_dir(threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap());
+    let of_files = status.filter(|status| status.starts_with("Name:\thaul-files\n")).collect::<Vec<_>>();
+    let [of_files] = &of_files[..] else { panic!("{of_files:?}") };
+    assert!(of_files.contains("\nSeccomp:\t2\n"), "{of_files}");
+    assert_eq!(session.end(), Some(0));
+}
+
+#[test]
 fn a_host_records_what_a_session_opens() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
