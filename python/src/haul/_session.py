@@ -78,6 +78,10 @@ class Worker:
             raise failure(answer, path)
         return answer
 
+    def close(self, version: FileVersion) -> None:
+        """Closes a file that is open."""
+        self.ask({"request": "close", "file": self.files.pop(version)}, version.path)
+
     def _answer(self, into: Optional[memoryview] = None) -> dict[str, Any]:
         line = self._output.readline()
         if not line.endswith(b"\n"):
@@ -145,13 +149,13 @@ class FileSession:
                     raise FileChanged("the file has changed since it was opened", hint="open it again", path=version.path)
             worker.files.move_to_end(version)
             request = {"request": "read", "file": number, "offset": offset, "length": length}
-            return int(worker.ask(request, version.path, view)["bytes"])
+            try:
+                return int(worker.ask(request, version.path, view)["bytes"])
+            except FileChanged:
+                worker.close(version)
+                raise
 
-        try:
-            return self._perform(act, version.path)
-        except FileChanged:
-            self._forget(version)
-            raise
+        return self._perform(act, version.path)
 
     def read_range(self, version: FileVersion, first: int, last: int) -> bytes:
         """The bytes of a version from ``first`` up to ``last``."""
@@ -191,22 +195,15 @@ class FileSession:
 
     def _open(self, worker: Worker, path: str) -> tuple[FileVersion, int]:
         while len(worker.files) >= OPEN_MAX:
-            _, oldest = worker.files.popitem(last=False)
-            worker.ask({"request": "close", "file": oldest}, path)
+            worker.close(next(iter(worker.files)))
         found = worker.ask(open_request(self._place.session_path(path)), path)
         number: int = found["file"]
         members = ("size", "device", "inode", "modified_ns", "changed_ns")
         version = FileVersion(path, *(found[member] for member in members))
-        if (known := worker.files.pop(version, None)) is not None:
-            worker.ask({"request": "close", "file": known}, path)
+        if version in worker.files:
+            worker.close(version)
         worker.files[version] = number
         return version, number
-
-    def _forget(self, version: FileVersion) -> None:
-        with self._lock:
-            number = self._worker.files.pop(version, None) if self._worker is not None else None
-            if self._worker is not None and number is not None:
-                self._worker.ask({"request": "close", "file": number}, version.path)
 
     def _started(self) -> Worker:
         if self._worker is None:

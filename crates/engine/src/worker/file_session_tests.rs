@@ -82,7 +82,8 @@ fn ranges_of_an_open_file_are_read_until_it_is_closed() {
 
 #[test]
 fn a_changed_file_is_an_error() {
-    let changes: [(&str, fn(&Path)); 4] = [
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
         ("overwritten", |path| fs::write(path, b"abcdefghij").unwrap()),
         ("appended to", |path| fs::write(path, b"0123456789a").unwrap()),
         ("replaced", |path| fs::rename(path.with_extension("new"), path).unwrap()),
