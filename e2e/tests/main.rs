@@ -56,6 +56,7 @@ mod policy;
 mod power;
 mod probe;
 mod programs;
+mod read;
 mod readback;
 mod reflink;
 mod report;

@@ -30,6 +30,7 @@ use haul_proto::wire::compressed_message::CompressedMessage;
 use haul_proto::wire::control_channel::{ControlChannel, encode_header};
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::{AttributeEnd, Difference};
+use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
@@ -336,6 +337,10 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Detour,
         ControllerMessage::Streams(12),
         ControllerMessage::Expected(vec![9; 60]),
+        ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000 }),
+        ControllerMessage::FileOperation(FileOperation::Open { path: b"/data/a".to_vec() }),
+        ControllerMessage::FileOperation(FileOperation::Read { file: 1, offset: 1 << 40, length: 4096 }),
+        ControllerMessage::FileOperation(FileOperation::Close { file: 1 }),
         ControllerMessage::Measure(MeasureRequest {
             path: b"/archive".to_vec(),
             cold: b"/data".to_vec(),
@@ -355,6 +360,7 @@ fn work() -> SourceActivity {
 fn worker_messages() -> Vec<WorkerMessage> {
     let counters = Counters { files_found: 1, bytes_found: 1 << 40, walk_complete: true, ..Counters::default() };
     let text = || "no space left".to_owned();
+    let version_time = Timestamp { seconds: 1_600_000_000, nanoseconds: 7 };
     vec![
         WorkerMessage::Hello(WorkerHello {
             protocol: 1,
@@ -414,6 +420,20 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),
         WorkerMessage::Differs { path: b"a".to_vec(), differences: differences() },
         WorkerMessage::ListAck { before: 512 },
+        WorkerMessage::FileAnswer(FileAnswer::Ready),
+        WorkerMessage::FileAnswer(FileAnswer::Opened {
+            file: 1,
+            version: OpenFileVersion {
+                size: 1 << 40,
+                device: 1,
+                inode: 2,
+                modified: version_time,
+                changed: version_time,
+            },
+        }),
+        WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![7; 40] }),
+        WorkerMessage::FileAnswer(FileAnswer::Closed),
+        WorkerMessage::FileAnswer(FileAnswer::Failed { failure: FileFailure::Gone, text: "gone".into() }),
         WorkerMessage::Measured(Box::new(MeasureAnswer {
             hash_bytes_per_s: 1 << 31,
             max_startups: "10:30:100".into(),

@@ -13,6 +13,8 @@ from typing import Callable, Optional
 
 import pytest
 
+from haul._session import SESSIONS
+
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 
@@ -148,4 +150,7 @@ def no_process_left() -> Iterator[None]:
     """Fails if a test leaves haul running."""
     before = children()
     yield
+    # A session stays as long as its file system, which fsspec may keep.
+    for session in list(SESSIONS):
+        session.close()
     within(5, lambda: children() <= before, "haul still runs after the test")

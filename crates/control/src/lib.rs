@@ -1,5 +1,5 @@
 //! The controller of a copy: it starts a worker at each end, gives both their Requests, relays their messages, and reports
-//! to the user. No data passes through it, and it does not depend on the engine, which moves the data.
+//! to the user. No data of a copy passes through it, and it does not depend on the engine, which moves the data.
 //!
 //! [`controller::run`] takes a [`haul_base::copy::spec::CopySpec`], reports events to a [`haul_base::copy::event::Observer`],
 //! and returns a [`haul_base::copy::summary::Summary`] or a [`haul_base::copy::error::Error`]. It never prints, reads the

@@ -34,6 +34,8 @@ features! {
     XXH3 = 4, "xxh3";
     /// Ranges of a file.
     RANGES = 5, "ranges";
+    /// File sessions.
+    FILE_SESSIONS = 6, "file-sessions";
 }
 
 impl Features {
@@ -43,7 +45,7 @@ impl Features {
     }
 
     /// Features that every copy requires.
-    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0);
+    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0 & !Self::FILE_SESSIONS.0);
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

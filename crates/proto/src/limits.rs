@@ -154,6 +154,13 @@ pub const SILENCE_MS: u64 = 13_000;
 /// meanwhile.
 pub const MEASURE_MS_MAX: u32 = 2000;
 
+/// Most bytes of a file in one answer of a file session.
+pub const FILE_READ_MAX: u32 = 4 << 20;
+/// Most files that a file session holds open.
+pub const SESSION_FILES_MAX: usize = 64;
+/// Most unanswered operations of a file session. The worker holds their paths in memory.
+pub const FILE_OPERATIONS_AHEAD: usize = 16;
+
 /// Longest name of a congestion control in bytes (Linux has 15).
 pub const CONGESTION_MAX: usize = 16;
 /// Most data streams in a session.

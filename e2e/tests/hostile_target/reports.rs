@@ -14,6 +14,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::counters::{Counters, FinalReport};
 use haul_proto::wire::difference::Difference;
+use haul_proto::wire::file_session::FileAnswer;
 use haul_proto::wire::report::{
     FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WorkerHello, WorkerMessage,
 };
@@ -168,6 +169,7 @@ fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
     link.report(&confined)?;
     let messages = [
         WorkerMessage::Measured(Box::default()),
+        WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![1; 16] }),
         WorkerMessage::Checksum { path: b"tree/a".to_vec(), digest: vec![1; 16] },
         WorkerMessage::Item(ItemReport {
             path: b"/far/target/x".to_vec(),

@@ -26,6 +26,7 @@ from .commands import (
 )
 from .errors import (
     ExecutableNotFound,
+    FileChanged,
     HaulError,
     Interrupted,
     JobFailed,
@@ -53,6 +54,7 @@ __all__ = [
     "Event",
     "ExecutableNotFound",
     "Failed",
+    "FileChanged",
     "Forecast",
     "HaulError",
     "Interrupted",

@@ -84,6 +84,15 @@ class Place:
         """The connection's options, for a command line of one's own."""
         return option_words(ConnectionOptions, self.connection)
 
+    def session_words(self) -> list[Word]:
+        """Those of the options that a session takes, which has no time limit and no progress."""
+        kept = {name: value for name, value in self.connection.items() if name not in ("time_limit", "progress_every")}
+        return option_words(ConnectionOptions, kept)
+
+    def session_path(self, path: str) -> str:
+        """What a session calls ``path``: below a server, paths begin in its directory."""
+        return path if self.served is None else path.lstrip("/") or "."
+
     def info(self, path: str) -> Entry:
         """What ``path`` is, and a file's size: a dry run of its copy says it."""
         if is_root(path):

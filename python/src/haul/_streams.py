@@ -87,24 +87,6 @@ class PipeReader(io.RawIOBase):
         super().close()
 
 
-class ReadFile(io.BufferedReader):
-    """A buffered ``PipeReader``. Opening it waits for the first bytes, so a missing file is an error at once."""
-
-    def __init__(self, place: Place, path: str, buffer_bytes: int) -> None:
-        super().__init__(PipeReader(place, path), buffer_bytes)
-        self.path = path
-        try:
-            self.peek(1)
-        except BaseException:
-            self.close()
-            raise
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        raise io.UnsupportedOperation(
-            f"{self.path}: a pipe cannot seek\nhint: read simplecache::haul://..., or get the file first"
-        )
-
-
 class PipeWriter(io.BufferedIOBase):
     """A remote file that is written from its start, and gets its name when it is closed.
 

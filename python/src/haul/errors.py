@@ -106,6 +106,19 @@ class SourceNotFound(PartialFailure, FileNotFoundError):
         self.filename = failures[0].path if failures else None
 
 
+class FileChanged(HaulError, OSError):
+    """A file has changed since it was opened, so its earlier bytes and later ones do not belong together."""
+
+    def __init__(self, message: str, *, hint: str = "", path: Optional[str] = None) -> None:
+        super().__init__(message, hint=hint)
+        self.errno = errno.ESTALE
+        self.strerror = message
+        self.filename = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild_file_changed, (type(self), self.message, self.hint, self.filename)
+
+
 def rebuild(kind: type[HaulError], message: str, hint: str, status: Optional[int], stderr: tuple[str, ...]) -> HaulError:
     """Unpickles: exceptions with keyword arguments need help to cross processes (Dask, Parsl)."""
     error = kind(message, hint=hint, status=status)
@@ -118,6 +131,11 @@ def rebuild_partial_failure(
 ) -> PartialFailure:
     """Unpickles a ``PartialFailure``."""
     return kind(message, hint=hint, summary=summary, failures=failures)
+
+
+def rebuild_file_changed(kind: type[FileChanged], message: str, hint: str, path: Optional[str]) -> FileChanged:
+    """Unpickles a ``FileChanged``."""
+    return kind(message, hint=hint, path=path)
 
 
 #: The status of a job that is complete but for entries that vanished at the source.

@@ -1,14 +1,14 @@
 """A file system for fsspec: ``fsspec.filesystem("haul", host="db1")``, ``haul://db1/archive/run7``.
 
-Listings have names, kinds, sizes and times of modification, but no modes. Each operation starts haul, and so logs in: ssh's
-ControlMaster makes that fast.
+Listings have names, kinds, sizes and times of modification, but no modes. Files are read over one connection, which stays.
+Each other operation starts haul, and so logs in: ssh's ControlMaster makes that fast.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Any, Callable, Optional, Union
 
@@ -33,9 +33,12 @@ from ._remote import (
     split_secret,
 )
 from ._secrets import file_of
-from ._streams import COPY_BYTES, PipeWriter, ReadFile, TextWriter
+from ._session import FileSession, ReadFile
+from ._streams import COPY_BYTES, PipeReader, PipeWriter, TextWriter
 from .summaries import CopySummary
 
+PIPE_MIN = 64 << 20
+"""A whole file above this size is worth another login, for parallel streams."""
 KINDS = {"file": "file", "directory": "directory", "symlink": "link", "special": "other"}
 
 
@@ -70,6 +73,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             self.secret_file = self.secret_file or file_of(secret)
         self.place = Place(host=host, user=user, served=served, connection=connection)
         self.auto_mkdir = auto_mkdir
+        self.session = FileSession(self.place)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # fsspec sets these, and makes JSON and pickles of them.
@@ -262,7 +266,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     def get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **_: Any) -> None:
         rpath = self._strip_protocol(rpath)
         if outfile is not None or hasattr(lpath, "write"):
-            with self._open(rpath) as source:
+            with PipeReader(self.place, rpath) as source:
                 copy_stream(source, outfile if outfile is not None else lpath, callback)
             return
         lpath = os.fspath(lpath)
@@ -366,9 +370,9 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     ) -> Any:
         path = self._strip_protocol(path)
         if mode == "rb":
-            return ReadFile(self.place, path, block_size or COPY_BYTES)
+            return ReadFile(self.session, path, block_size or COPY_BYTES)
         if mode not in ("wb", "xb"):
-            raise NotImplementedError(f"mode {mode}: haul reads and writes whole files ('rb', 'wb', 'xb')")
+            raise NotImplementedError(f"mode {mode}: haul reads files, and writes whole files ('rb', 'wb', 'xb')")
         if not autocommit:
             raise NotImplementedError("haul has no transactions: write, and rename with mv")
         if mode == "xb" and self.exists(path):
@@ -378,16 +382,29 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         return PipeWriter(self.place, path, overwrite=mode == "wb")
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_: Any) -> bytes:
-        """A file's bytes, or some of them; what precedes them is read, too."""
-        if (start is not None and start < 0) or (end is not None and end < 0):
-            size = self.info(path)["size"]
-            start = max(0, size + start) if start is not None and start < 0 else start
-            end = max(0, size + end) if end is not None and end < 0 else end
-        with self._open(path) as source:
-            left = start or 0
-            while left > 0 and (skipped := len(source.read(min(left, COPY_BYTES)))):
-                left -= skipped
-            return bytes(source.read() if end is None else source.read(max(0, end - (start or 0))))
+        """A file's bytes, or some of them."""
+        path = self._strip_protocol(path)
+        version = self.session.open(path)
+        first, last, _step = slice(start, end).indices(version.size)
+        if (first, last) == (0, version.size) and version.size > PIPE_MIN:
+            with PipeReader(self.place, path) as source:
+                return bytes(source.readall())
+        return self.session.read_range(version, first, last)
+
+    def cat_ranges(
+        self, paths: Any, starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return", **_: Any
+    ) -> list[Any]:
+        """Some of the bytes of each of these paths. They are read one after the other over one connection."""
+        starts, ends = (one if isinstance(one, Iterable) else [one] * len(paths) for one in (starts, ends))
+        found: list[Any] = []
+        for path, start, end in zip(paths, starts, ends):
+            try:
+                found.append(self.cat_file(path, start, end))
+            except OSError as error:
+                if on_error != "return":
+                    raise
+                found.append(error)
+        return found
 
     def tail(self, path: str, size: int = 1024) -> bytes:
         return self.cat_file(path, start=-size)

@@ -3,7 +3,7 @@
 use super::flags::{self, COPY};
 use super::nearest::nearest;
 use super::row::OptionRow;
-use super::{net, probe, sweep};
+use super::{net, probe, read, sweep};
 
 /// A command: a word in first position.
 pub struct CommandRow {
@@ -15,10 +15,12 @@ pub struct CommandRow {
     pub about: &'static str,
     /// Its options. Those of the steps of `haul job` are in [`super::job`].
     pub options: fn() -> &'static [OptionRow],
+    /// Whether programs use it more than people: the first screen of help leaves it out.
+    pub for_programs: bool,
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 17] = [
+pub const COMMANDS: [CommandRow; 18] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
     command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
     command("status", "PATH...", "list partial files", || flags::partials::ALL),
@@ -31,6 +33,7 @@ pub const COMMANDS: [CommandRow; 17] = [
     command("report", "FILE...", "chart copies from their --json output", || flags::report::ALL),
     command("job", "STEP ...", "copy with many hosts, in shards", || ONLY_HELP),
     command("config", "[HOST]", "show effective options and their origin", || COPY),
+    command("read", "PATH", "print a file or a part of it; serve files to a program", read::rows).for_programs(),
     command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
     command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
     command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),
@@ -67,6 +70,11 @@ pub fn near(typed: &str) -> Option<&'static str> {
 }
 
 impl CommandRow {
+    const fn for_programs(mut self) -> Self {
+        self.for_programs = true;
+        self
+    }
+
     /// Its usage, without `haul`: `sync SOURCE... TARGET`.
     pub fn signature(&self) -> String {
         format!("{} {}", self.name, self.arguments).trim_end().to_owned()
@@ -79,5 +87,5 @@ const fn command(
     about: &'static str,
     options: fn() -> &'static [OptionRow],
 ) -> CommandRow {
-    CommandRow { name, arguments, about, options }
+    CommandRow { name, arguments, about, options, for_programs: false }
 }

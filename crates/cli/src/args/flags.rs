@@ -9,6 +9,7 @@ pub mod manifest;
 pub mod net;
 pub mod partials;
 pub mod probe;
+pub mod read;
 pub mod report;
 pub mod serve;
 pub mod step;
@@ -29,8 +30,8 @@ use haul_proto::limits::STREAMS_MAX;
 
 use super::flag::{Flag, Repeated, Single, Switch, options};
 use super::parsers::{
-    DeleteTime, bwlimit, cipher, compression, equality, forced_window, frame, fsync, places, ports, queue_depth, rate,
-    raw, remote_dir, run_time, text, window, word,
+    DeleteTime, bwlimit, byte_range, cipher, compression, equality, forced_window, frame, fsync, places, ports,
+    queue_depth, rate, raw, remote_dir, run_time, text, window, word,
 };
 use super::row::HelpSection::{
     Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
@@ -226,6 +227,7 @@ mod tests {
             net::ALL,
             partials::ALL,
             probe::ALL,
+            read::ALL,
             report::ALL,
             serve::ALL,
             step::ALL,

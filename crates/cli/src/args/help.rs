@@ -124,7 +124,8 @@ pub fn short() -> String {
          haul [OPTIONS] SOURCE... TARGET       each a path or [user@]host:path\n\n\
          Commands:\n",
     );
-    COMMANDS.iter().for_each(|row| push_entry(&mut text, &row.signature(), row.about));
+    let commands = COMMANDS.iter().filter(|row| !row.for_programs);
+    commands.for_each(|row| push_entry(&mut text, &row.signature(), row.about));
     text.push_str("\nOptions used most:\n");
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -210,6 +211,7 @@ pub fn command(command: &str) -> String {
         "config" => config(),
         "probe" => probe(),
         "net" => net(),
+        "read" => read(),
         "survey" => survey(),
         "report" => report(),
         "job" => job(),
@@ -320,6 +322,22 @@ fn net() -> String {
         "\nCopy options for performance and connections are accepted: --duration, -s, -w,\n\
          -x, --congestion, -z and others. haul --help all lists them. -P N prints a line\n\
          every N seconds. Without the right to send ICMP, round trips are those of TCP.\n",
+    );
+    text
+}
+
+/// Help of `haul read`.
+fn read() -> String {
+    let mut text = String::from(
+        "haul read [OPTIONS] PATH\n\n\
+         Prints a file of this machine, of host:path over ssh, or of haul serve. A file\n\
+         that changes meanwhile is an error.\n\n",
+    );
+    push_rows(&mut text, flags::read::ALL.iter());
+    text.push_str(
+        "\nWith --session, PATH names the host, and haul answers a program: see\n\
+         docs/JSON.md. Copy options for connections are accepted: haul --help all.\n\n\
+         haul read --range 1g+64k db1:/archive/run7/big.dat\n",
     );
     text
 }

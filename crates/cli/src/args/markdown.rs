@@ -11,12 +11,13 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZ
 ";
 
 /// Commands with options of their own.
-pub(super) const COMMANDS: [(&str, &[OptionRow]); 12] = [
+pub(super) const COMMANDS: [(&str, &[OptionRow]); 13] = [
     ("haul verify", flags::verify::ALL),
     ("haul serve", flags::serve::ALL),
     ("haul probe", flags::probe::ALL),
     ("haul net", flags::net::ALL),
     ("haul sweep", flags::sweep::ALL),
+    ("haul read", flags::read::ALL),
     ("haul report", flags::report::ALL),
     ("haul survey", flags::survey::ALL),
     ("haul job plan, haul job run", flags::job::ALL),

@@ -21,6 +21,7 @@ pub mod operands;
 pub mod parse;
 pub mod parsers;
 pub mod probe;
+mod read;
 pub mod row;
 mod rsync;
 pub mod scan;

@@ -29,6 +29,8 @@ pub enum Command {
     Probe(Values, Values, Vec<OsString>),
     /// `haul net`: whether the host is the source, the options of the copy, and the host.
     Net(bool, Values, OsString),
+    /// `haul read`: its own options, those of the copy, and the file.
+    Read(Values, Values, OsString),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
     /// `haul job`: a step of a job over many hosts.
@@ -73,6 +75,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("config") => config(&words[1..], exists),
         Some("probe") => probe(&words[1..], exists),
         Some("net") => net(&words[1..], exists),
+        Some("read") => read(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
         Some("report") => report(&words[1..], exists),
         Some("survey") => survey(&words[1..], exists),
@@ -227,6 +230,20 @@ fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, U
         _ => Err(UsageError::new("haul net needs a host")
             .remedy("haul net db1 sends to db1 for ten seconds")
             .remedy("haul net -R db1 lets db1 send")),
+    })
+}
+
+/// `haul read` takes a file.
+fn read(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("read", words, exists, |values, mut operands| {
+        refuse_local_files_with_colons(&values, &operands, exists)?;
+        match (operands.pop(), operands.len()) {
+            (Some(place), 0) => {
+                let (own, copy) = super::read::split(&values);
+                Ok(Command::Read(own, copy, place))
+            }
+            _ => Err(UsageError::new("haul read needs one file").remedy("haul read db1:/archive/a prints it")),
+        }
     })
 }
 

@@ -12,6 +12,7 @@ use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 
 use super::UsageError;
 use super::argument::Argument;
+use super::size::parse_size;
 
 type Parsed<T> = Result<T, UsageError>;
 
@@ -163,6 +164,13 @@ pub fn ports(argument: Argument<'_>) -> Parsed<(u16, u16)> {
             .bad("must be a port from 1 to 65535, or a range")
             .remedy("for example -Z 5031 or -Z 5031:5039")),
     }
+}
+
+/// `OFFSET+LENGTH`.
+pub fn byte_range(argument: Argument<'_>) -> Parsed<(u64, u64)> {
+    let sizes = argument.text()?.split_once('+');
+    let range = sizes.and_then(|(offset, length)| Some((parse_size(offset).ok()?, parse_size(length).ok()?)));
+    range.ok_or_else(|| argument.bad("must be two sizes").remedy("for example 4m+64k"))
 }
 
 /// The length of file ranges; 0 for none.

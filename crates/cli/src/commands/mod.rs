@@ -12,6 +12,7 @@ mod notices;
 mod own_program;
 mod places;
 pub mod probe;
+pub mod read;
 pub mod report;
 pub mod serve;
 pub mod status;
@@ -84,6 +85,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
             let operands = net::operands(&host, is_reverse);
             net::run(&between(values, &operands)?, &operands)
         }
+        Command::Read(own, copy, place) => read::run(&own, &between(copy, &read::operands(&place))?, &place),
         Command::Sweep(values, operands) => sweep::run(&between(values, &operands)?, &operands),
         Command::Job(words) => job::run(&words),
         Command::Survey(values, paths) => survey::run(&here(values)?, &paths),

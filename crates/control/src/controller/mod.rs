@@ -12,6 +12,7 @@ mod copy_check;
 mod copy_progress;
 mod duplicate_targets;
 mod event_dedup;
+pub mod file_session;
 mod held_events;
 mod inbox;
 mod list_feeder;

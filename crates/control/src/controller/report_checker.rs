@@ -178,6 +178,8 @@ impl RequestedReports {
             ReportRequirement::Delta => self.deltas,
             ReportRequirement::List => self.lists,
             ReportRequirement::Measurement => self.measures,
+            // A copy has none.
+            ReportRequirement::FileSession => false,
         }
     }
 }

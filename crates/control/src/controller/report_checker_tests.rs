@@ -5,6 +5,7 @@ use haul_base::copy::spec::{
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::FinalReport;
+use haul_proto::wire::file_session::FileAnswer;
 use haul_proto::wire::report::{FileReport, ResumeReport, SkipReport};
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 
@@ -88,6 +89,7 @@ fn unrequested_reports_are_faults() {
         WorkerMessage::Checksum { path: "tree/x".into(), digest: vec![0; 16] },
         WorkerMessage::ListAck { before: 1 },
         WorkerMessage::Measured(Box::default()),
+        WorkerMessage::FileAnswer(FileAnswer::Closed),
         WorkerMessage::Differs { path: "/t/x".into(), differences: Vec::new() },
         WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree: false },
     ] {

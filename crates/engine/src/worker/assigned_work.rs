@@ -1,4 +1,4 @@
-//! What its Requests make of a worker: a source, a target, both, or the state of a measurement.
+//! What its Requests make of a worker: a source, a target, both, a file session, or the state of a measurement.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use crate::receiver::TargetReceiver;
 use crate::source::Source;
 use crate::sys::confine::ConfineBounds;
 use crate::worker::error::MessageOrderError;
+use crate::worker::file_session::FileSessionRuntime;
 use crate::worker::measure::MeasureBench;
 use crate::worker::runtime::CopyEnds;
 
@@ -18,9 +19,16 @@ pub(super) struct AssignedWork {
     pub target: Option<Arc<TargetReceiver>>,
     /// The state of a measurement, for a worker that is neither source nor target.
     pub bench: Option<MeasureBench>,
+    /// The file session, for a worker that is neither source nor target.
+    pub files: Option<FileSessionRuntime>,
 }
 
 impl AssignedWork {
+    /// Whether a Request has made it an end of a copy.
+    pub fn is_copy(&self) -> bool {
+        self.source.is_some() || self.target.is_some()
+    }
+
     /// Returns the settings of the session.
     pub fn settings(&self) -> Result<&SessionSettings, MessageOrderError> {
         let source = self.source.as_ref().map(|source| source.settings());

@@ -72,6 +72,15 @@ pub enum MessageOrderError {
     /// A Request to a worker in its sandbox.
     #[error("protocol error: request after the start")]
     RequestAfterStart,
+    /// A file session in a copy.
+    #[error("protocol error: file session during a copy")]
+    FileSessionDuringCopy,
+    /// A file operation without a file session.
+    #[error("protocol error: file operation without a file session")]
+    FileOperation,
+    /// Too many unanswered file operations.
+    #[error("protocol error: too many unanswered file operations")]
+    FileOperationsAhead,
     /// A measurement by a source or target.
     #[error("protocol error: measurement during a copy")]
     MeasurementDuringCopy,

@@ -11,6 +11,7 @@ mod connections;
 mod direct_sink;
 mod environment;
 mod error;
+mod file_session;
 mod inherited_pipes;
 pub mod measure;
 mod predecessor;

@@ -12,6 +12,7 @@ use haul_proto::cpus::Cpus;
 use haul_proto::ids::CopyId;
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::ControlChannel;
+use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::WorkerMessage;
@@ -28,13 +29,15 @@ use crate::policy::PolicyRule;
 use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
-use crate::sys::confine::{ConfineBounds, ConfineNetwork};
+use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::sys::{affinity, machine, tcp_info};
 use crate::worker::assigned_work::AssignedWork;
 use crate::worker::client_limits::{ServedAccess, sandbox};
+use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::connections::{DataConnections, intake};
 use crate::worker::environment::Environment;
 use crate::worker::error::{MessageOrderError, RequestRefusal, WorkerError};
+use crate::worker::file_session::FileSessionRuntime;
 use crate::worker::inherited_pipes::InheritedPipes;
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
@@ -119,11 +122,13 @@ impl WorkerProcess {
             }
             ControlChannel::Controller => {
                 let mut message = ControllerMessage::decode(content)?;
-                if let Some(Err(refusal)) = self.environment.served.as_ref().map(|terms| terms.enforce(&mut message)) {
-                    self.refuse(&refusal.into());
-                    return Ok(true);
+                let permitted = self.environment.served.as_ref().map_or(Ok(()), |terms| terms.enforce(&mut message));
+                match (permitted, &message) {
+                    (Ok(()), _) => return self.obey(message),
+                    (Err(refusal), ControllerMessage::FileOperation(_)) => self.queue_operation(Err(refusal))?,
+                    (Err(refusal), _) => self.refuse(&refusal.into()),
                 }
-                self.obey(message)
+                Ok(true)
             }
         }
     }
@@ -132,9 +137,13 @@ impl WorkerProcess {
         match message {
             ControllerMessage::Cancel => return Ok(false),
             _ if self.refused.is_some() => {}
-            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_) => {
+            ControllerMessage::Source(_)
+            | ControllerMessage::Target(_)
+            | ControllerMessage::Measure(_)
+            | ControllerMessage::FileSession(_) => {
                 self.prepare(message)?;
             }
+            ControllerMessage::FileOperation(operation) => self.queue_operation(Ok(operation))?,
             ControllerMessage::Listen { address } => {
                 self.confine()?;
                 self.connections.listen(self.work.settings()?, address, self.running.as_ref());
@@ -194,7 +203,11 @@ impl WorkerProcess {
         match message {
             ControllerMessage::Source(request) => self.prepare_source(request),
             ControllerMessage::Target(request) => self.prepare_target(request)?,
-            ControllerMessage::Measure(_) if self.work.source.is_some() || self.work.target.is_some() => {
+            ControllerMessage::FileSession(_) if self.work.is_copy() => {
+                return Err(MessageOrderError::FileSessionDuringCopy.into());
+            }
+            ControllerMessage::FileSession(request) => self.begin_file_session(&request)?,
+            ControllerMessage::Measure(_) if self.work.is_copy() => {
                 return Err(MessageOrderError::MeasurementDuringCopy.into());
             }
             ControllerMessage::Measure(request) => self.measure(&request),
@@ -252,6 +265,33 @@ impl WorkerProcess {
                 self.report(&WorkerMessage::Measured(Box::new(measured)));
             }
             Err(error) => self.refuse(&error.into()),
+        }
+    }
+
+    /// Enters the sandbox, which permits reading alone, and answers operations from now on.
+    fn begin_file_session(&mut self, request: &FileSessionRequest) -> Result<(), WorkerError> {
+        self.watchdog.set_silence_ms(request.silence_ms);
+        self.confined = true;
+        let mut bounds = ConfineBounds::new(ConfineNetwork::None);
+        // A server's sandbox, which holds as well, permits its directory alone.
+        bounds.allow_anywhere(ConfineRights::ReadTree);
+        if bounds.enforce_with_filter().confinement == Confinement::None {
+            self.environment.policy.check(PolicyRule::SandboxRequired)?;
+        }
+        let rate = self.environment.served.as_ref().and_then(|terms| terms.rate).unwrap_or(0);
+        let audit = self.environment.audit.as_ref().ok().and_then(Clone::clone);
+        let session = FileSessionRuntime::start(self.control.clone(), rate, audit).map_err(WorkerError::Thread)?;
+        self.work.files = Some(session);
+        self.report(&WorkerMessage::FileAnswer(FileAnswer::Ready));
+        Ok(())
+    }
+
+    fn queue_operation(&self, operation: Result<FileOperation, ClientRefusal>) -> Result<(), MessageOrderError> {
+        match &self.work.files {
+            Some(session) => session.queue(operation),
+            // The controller did not know yet.
+            None if self.refused.is_some() => Ok(()),
+            None => Err(MessageOrderError::FileOperation),
         }
     }
 
@@ -385,10 +425,13 @@ impl WorkerProcess {
 
     /// Stops the copy, and accounts for the work.
     pub fn end(self) -> (WorkerEnd, WorkAccount) {
-        let AssignedWork { source, target, bench } = self.work;
-        let is_idle = self.running.is_none() && bench.is_none();
+        let AssignedWork { source, target, bench, files } = self.work;
+        let is_idle = self.running.is_none() && bench.is_none() && files.is_none();
         let measured = bench.is_some_and(MeasureBench::end);
-        let ended = match measured || self.running.is_some_and(CopyRuntime::end) {
+        let ended = match measured
+            || files.is_some() && !self.watchdog.is_unheard()
+            || self.running.is_some_and(CopyRuntime::end)
+        {
             true => WorkerEnd::Done,
             false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
             false => WorkerEnd::Undone,
@@ -396,6 +439,7 @@ impl WorkerProcess {
         target.iter().for_each(|target| target.parts.tree.end_quota());
         let received = target.as_ref().map(|target| target.parts.copy.did());
         let did = received.or_else(|| source.as_ref().map(|source| source.did()));
+        let did = did.or_else(|| files.as_ref().map(FileSessionRuntime::did));
         let why = self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes()));
         (ended, WorkAccount { did, why, is_idle })
     }

@@ -13,6 +13,7 @@ use haul_base::copy::null;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
+use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
@@ -63,6 +64,8 @@ impl ClientLimits {
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Start { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
             ControllerMessage::Measure(_) => Err(ClientRefusal::Measurement),
+            ControllerMessage::FileSession(request) => self.hold_file_session(request),
+            ControllerMessage::FileOperation(operation) => hold_file_operation(operation),
         }
     }
 
@@ -122,6 +125,16 @@ impl ClientLimits {
         match pipe {
             PipeKind::No | PipeKind::Growing(_) => Ok(()),
             PipeKind::Standard | PipeKind::Named => Err(no_pipe(operands.first())),
+        }
+    }
+
+    fn hold_file_session(&self, request: &mut FileSessionRequest) -> Result<(), ClientRefusal> {
+        let FileSessionRequest { silence_ms } = request;
+        *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
+        match self.pipe {
+            Some(_) => Err(ClientRefusal::FilesOfPipe),
+            None if !self.access.reads() => Err(self.forbidden(ForbiddenAct::Reading)),
+            None => Ok(()),
         }
     }
 
@@ -299,6 +312,14 @@ impl ClientLimits {
             Some(rate) => rate.min(wanted),
             None => wanted,
         }
+    }
+}
+
+fn hold_file_operation(operation: &mut FileOperation) -> Result<(), ClientRefusal> {
+    match operation {
+        FileOperation::Open { path } => inside(path),
+        // Numbers of files that were opened inside.
+        FileOperation::Read { file: _, offset: _, length: _ } | FileOperation::Close { file: _ } => Ok(()),
     }
 }
 

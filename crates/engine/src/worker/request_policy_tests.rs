@@ -353,3 +353,29 @@ fn a_refusal_names_the_access_and_the_remedy() {
     let outside = of_source(ServedAccess::Both, |request| request.operands.push(b"../\x1b".to_vec())).unwrap_err();
     assert_eq!(outside.to_string(), "../\\u{1b}: outside the served directory\nuse a path inside it");
 }
+
+#[test]
+fn a_file_session_needs_the_right_to_read_and_stays_inside() {
+    let begin = |limits: ClientLimits| {
+        let mut message = ControllerMessage::FileSession(FileSessionRequest { silence_ms: u32::MAX });
+        limits.enforce(&mut message).map(|()| message)
+    };
+    let shortened = ControllerMessage::FileSession(FileSessionRequest { silence_ms: SILENCE_MS_MAX });
+    for access in [ServedAccess::ReadOnly, ServedAccess::Both] {
+        assert!(begin(terms(access)) == Ok(shortened.clone()), "{access:?}");
+    }
+    for access in [ServedAccess::WriteOnly, ServedAccess::Create] {
+        let refusal = ClientRefusal::Access { access, act: ForbiddenAct::Reading };
+        assert_eq!(begin(terms(access)).err(), Some(refusal));
+    }
+    let pipe = ClientLimits { pipe: Some(ServedPipe::Program), ..terms(ServedAccess::ReadOnly) };
+    assert_eq!(begin(pipe).err(), Some(ClientRefusal::FilesOfPipe));
+    let open = |path: &str| {
+        let mut message = ControllerMessage::FileOperation(FileOperation::Open { path: path.into() });
+        terms(ServedAccess::ReadOnly).enforce(&mut message).map(|()| message)
+    };
+    assert!(open("a//b") == Ok(ControllerMessage::FileOperation(FileOperation::Open { path: b"./a/b".to_vec() })));
+    for path in ["/etc/passwd", "../a", "a/../../b"] {
+        assert_eq!(open(path).err(), Some(ClientRefusal::OutsidePath(path.into())));
+    }
+}

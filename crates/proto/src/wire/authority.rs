@@ -50,6 +50,8 @@ pub enum ReportRequirement {
     List,
     /// A Measure request.
     Measurement,
+    /// A FileSession request.
+    FileSession,
 }
 
 /// Senders and phases of a report.
@@ -105,6 +107,7 @@ impl WorkerMessage {
             Self::Sandboxed(_) => ("Sandboxed", WorkerEnds::BOTH, WORKING, R::None),
             Self::Finished(_) => ("Finished", WorkerEnds::BOTH, WORKING, R::None),
             Self::Measured(_) => ("Measured", WorkerEnds::BOTH, PREPARING, R::Measurement),
+            Self::FileAnswer(_) => ("FileAnswer", WorkerEnds::BOTH, PREPARING, R::FileSession),
             Self::Fatal { .. } => ("Fatal", WorkerEnds::BOTH, AFTER_HELLO, R::None),
         };
         ReportRule { name, ends, phases, requirement }

@@ -5,7 +5,7 @@ use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
 
 /// The whole table: report, ends, phases (Starting, Preparing, Working, Finished).
-const TABLE: [(&str, &str, &str, ReportRequirement); 29] = [
+const TABLE: [(&str, &str, &str, ReportRequirement); 30] = [
     ("Hello", "st", "S", ReportRequirement::None),
     ("SourceReady", "s", "P", ReportRequirement::None),
     ("TargetReady", "t", "P", ReportRequirement::None),
@@ -34,6 +34,7 @@ const TABLE: [(&str, &str, &str, ReportRequirement); 29] = [
     ("Sandboxed", "st", "W", ReportRequirement::None),
     ("Finished", "st", "W", ReportRequirement::None),
     ("Measured", "st", "P", ReportRequirement::Measurement),
+    ("FileAnswer", "st", "P", ReportRequirement::FileSession),
     ("Fatal", "st", "PWF", ReportRequirement::None),
 ];
 

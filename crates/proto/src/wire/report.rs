@@ -3,6 +3,7 @@
 use super::address::LocalAddress;
 use super::counters::{Counters, FinalReport};
 use super::difference::Difference;
+use super::file_session::FileAnswer;
 use super::measure::MeasureAnswer;
 use super::sandbox::SandboxReport;
 use crate::codec::{OfType, from_bytes, to_bytes, wire_enum, wire_struct};
@@ -143,6 +144,8 @@ wire_enum! {
         Finished(last: Box<FinalReport>) = 12,
         /// Result of a measurement.
         Measured(answer: Box<MeasureAnswer>) = 24,
+        /// Answer of a file session.
+        FileAnswer(answer: FileAnswer) = 30,
         /// This end cannot continue.
         Fatal {
             /// Whether the other end broke the protocol; the copy is not retried then.
@@ -295,8 +298,14 @@ pub(super) mod tests {
     use crate::sync::ChangeKind;
     use crate::wire::address::tests::local;
     use crate::wire::counters::{PathFigures, ReadBackBytes};
+    use crate::wire::file_session::{FileFailure, OpenFileVersion};
     use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::sandbox::Confinement;
+
+    fn version() -> OpenFileVersion {
+        let time = Timestamp { seconds: -1, nanoseconds: 7 };
+        OpenFileVersion { size: 1 << 40, device: 2, inode: u64::MAX, modified: time, changed: time }
+    }
 
     /// Returns one message of each kind, and several of some.
     pub fn samples() -> Vec<WorkerMessage> {
@@ -380,6 +389,11 @@ pub(super) mod tests {
                 }),
                 ..MeasureAnswer::default()
             })),
+            WorkerMessage::FileAnswer(FileAnswer::Ready),
+            WorkerMessage::FileAnswer(FileAnswer::Opened { file: 7, version: version() }),
+            WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![9; 40] }),
+            WorkerMessage::FileAnswer(FileAnswer::Closed),
+            WorkerMessage::FileAnswer(FileAnswer::Failed { failure: FileFailure::Changed, text: "why".into() }),
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Warning { text: "by the way".into() },
             WorkerMessage::Sandboxed(SandboxReport {

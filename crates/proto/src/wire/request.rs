@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use super::checksum::{ChecksumRequest, OptionalChecksum};
+use super::file_session::{FileOperation, FileSessionRequest};
 use super::handshake::CipherSuite;
 use super::measure::MeasureRequest;
 use super::pipe::PipeKind;
@@ -79,6 +80,10 @@ wire_enum! {
         DestinationBatch(batch: DestinationBatch) = 10,
         /// Measure instead of copying; the reply is Measured. It is the only Request then.
         Measure(request: MeasureRequest) = 12,
+        /// Begin a file session, as neither source nor target; the reply is a FileAnswer.
+        FileSession(request: FileSessionRequest) = 16,
+        /// An operation of the file session; the reply is a FileAnswer.
+        FileOperation(operation: FileOperation) = 17,
     }
 }
 
@@ -408,6 +413,10 @@ mod tests {
             ControllerMessage::Pause(true),
             ControllerMessage::Streams(12),
             ControllerMessage::Detour,
+            ControllerMessage::FileSession(FileSessionRequest { silence_ms: 12_000 }),
+            ControllerMessage::FileOperation(FileOperation::Open { path: b"a\xff".to_vec() }),
+            ControllerMessage::FileOperation(FileOperation::Read { file: 7, offset: 1 << 40, length: 9 }),
+            ControllerMessage::FileOperation(FileOperation::Close { file: 7 }),
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::SourceBatch(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
             ControllerMessage::DestinationBatch(DestinationBatch { first: 3, places: vec![place] }),

@@ -1,0 +1,137 @@
+//! A file session with a host: one worker that stays, and opens and reads files one operation at a time. Unlike a
+//! copy's, its data passes through the controller.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use haul_base::copy::error::Error;
+use haul_base::copy::event::Observer;
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::{CopyOptions, CopySpec, RemoteAccess, WorkerProgram};
+use haul_base::sys::cancel::Cancel;
+use haul_proto::feature::Features;
+use haul_proto::limits::FILE_READ_MAX;
+use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::ControllerMessage;
+
+use super::settings::workers_silence_ms;
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
+
+/// The only worker's role in messages.
+const ROLE: WorkerRole = WorkerRole::Source;
+
+/// A running session. Dropping it ends its worker.
+pub struct FileSession {
+    workers: Workers,
+    cancel: Cancel,
+}
+
+/// The number of an open file in its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileNumber(pub u32);
+
+/// The error of an operation.
+#[derive(Debug, thiserror::Error)]
+pub enum FileSessionError {
+    /// The operation failed. The session continues.
+    #[error("{text}")]
+    Operation {
+        /// Kind of the failure.
+        failure: FileFailure,
+        /// Reason and remedy.
+        text: String,
+    },
+    /// The session is over: the connection was lost, or the worker refused it or broke the protocol.
+    #[error("{0}")]
+    Over(#[from] Error),
+}
+
+impl FileSession {
+    /// Starts a worker on `host`, which needs no more than the right to read files.
+    pub fn open(
+        host: Host,
+        access: RemoteAccess,
+        program: &WorkerProgram,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let place = Location { host, path: Default::default() };
+        // One host, reached in one way, has one worker.
+        let access = RemoteAccess { target_command: access.source_command.clone(), target_login: None, ..access };
+        let options = CopyOptions::default();
+        let spec = CopySpec { sources: vec![place.clone()], list: None, target: place, options, access };
+        let workers = Workers::start(&spec, program, cancel, observer)?;
+        workers.require(Features::FILE_SESSIONS)?;
+        let mut session = Self { workers, cancel: cancel.clone() };
+        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence) };
+        match session.exchange(&ControllerMessage::FileSession(request))? {
+            FileAnswer::Ready => Ok(session),
+            _ => Err(session.out_of_order()),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open_file(&mut self, path: &Path) -> Result<(FileNumber, OpenFileVersion), FileSessionError> {
+        match self.perform(FileOperation::Open { path: path.as_os_str().as_bytes().to_vec() })? {
+            FileAnswer::Opened { file, version } => Ok((FileNumber(file), version)),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Reads at most `length` bytes at `offset`: fewer at the end of the file, or beyond [`FILE_READ_MAX`]. A file that
+    /// changed after it was opened is an error.
+    pub fn read(&mut self, file: FileNumber, offset: u64, length: u32) -> Result<Vec<u8>, FileSessionError> {
+        let length = length.min(FILE_READ_MAX);
+        match self.perform(FileOperation::Read { file: file.0, offset, length })? {
+            FileAnswer::Data { bytes } if bytes.len() <= length as usize => Ok(bytes),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Closes a file.
+    pub fn close(&mut self, file: FileNumber) -> Result<(), FileSessionError> {
+        match self.perform(FileOperation::Close { file: file.0 })? {
+            FileAnswer::Closed => Ok(()),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    fn perform(&mut self, operation: FileOperation) -> Result<FileAnswer, FileSessionError> {
+        match self.exchange(&ControllerMessage::FileOperation(operation)).map_err(of_lost_session)? {
+            FileAnswer::Failed { failure, text } => Err(FileSessionError::Operation { failure, text }),
+            answer => Ok(answer),
+        }
+    }
+
+    fn exchange(&mut self, message: &ControllerMessage) -> Result<FileAnswer, Error> {
+        self.workers.send(ROLE, message)?;
+        match self.workers.receive(&self.cancel, None, false)?.1 {
+            WorkerMessage::FileAnswer(answer) => Ok(answer),
+            WorkerMessage::Refused { text, usage: true } => Err(Error::Usage(self.workers.with_host(ROLE, &text))),
+            WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. } => {
+                Err(Error::Failed(self.workers.with_host(ROLE, &text)))
+            }
+            _ => Err(self.out_of_order()),
+        }
+    }
+
+    fn out_of_order(&self) -> Error {
+        Error::Failed(self.workers.with_host(ROLE, "protocol error: answer out of order"))
+    }
+}
+
+impl Drop for FileSession {
+    fn drop(&mut self) {
+        self.workers.close();
+    }
+}
+
+/// A connection that was open has broken.
+fn of_lost_session(error: Error) -> Error {
+    match error {
+        Error::Connect(text) => Error::Broken(text),
+        error => error,
+    }
+}
