@@ -76,6 +76,7 @@ mod status;
 mod storage;
 mod strangers;
 mod streams;
+mod striping;
 mod survey;
 mod sweep;
 mod sync;

@@ -175,7 +175,10 @@ impl<'a> SlurmState<'a> {
         match verdict {
             NodeVerdict::Keep => Ok(()),
             NodeVerdict::LeaveOut => {
-                show::stderr().notice(&format!("{} lost two shards without progress: it gets no more tasks", harmless(&task.node)));
+                show::stderr().notice(&format!(
+                    "{} lost two shards without progress: it gets no more tasks",
+                    harmless(&task.node)
+                ));
                 let (arrays, nodes) = (self.tracker.arrays(), self.nodes.left_out());
                 arrays.into_iter().try_for_each(|id| self.client.exclude(id, &nodes))
             }
