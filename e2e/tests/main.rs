@@ -78,6 +78,7 @@ mod status;
 mod storage;
 mod strangers;
 mod streams;
+mod striping;
 mod survey;
 mod sweep;
 mod sync;

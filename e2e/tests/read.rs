@@ -185,7 +185,8 @@ fn a_worker_of_a_session_is_confined() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let haul = sandbox.haul(["read", "--session"]).args(remote.sshd().haul_args()).arg(remote.at(""));
-    let session = Session::start(haul, &sandbox.path("errors"));
+    let mut session = Session::start(haul, &sandbox.path("errors"));
+    session.open(sandbox.file("file", "x").to_str().unwrap());
     let threads = Path::new("/proc").join(remote.workers()[0].to_string()).join("task");
     let status =
         fs::read_dir(threads).unwrap().map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap());

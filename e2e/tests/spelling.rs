@@ -14,6 +14,7 @@ const FOLDING: Oddities = Oddities {
     drops_single_times: false,
     empty_links: false,
     lists_twice: false,
+    layouts: None,
 };
 
 #[test]

@@ -22,6 +22,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, JournalRecord, encode_slot};
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
+use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
@@ -57,6 +58,8 @@ use haul_proto::wire::storage::{Fsync, Verify};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, WriteOptions};
 
 use crate::wire::{CHECK_BYTES, COPY};
+
+const STRIPING: Striping = Striping { count: 4, size: 1 << 20 };
 
 /// Seeds of the target of this name; none for a name that there is not.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
@@ -124,6 +127,7 @@ fn source_messages() -> Vec<SourceMessage> {
                 attributes: Some(vec![ExtendedAttribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
                 digest: Some([9; 32]),
                 parent_modes: vec![0o750, 0o755],
+                striping: Some(STRIPING),
             })),
         },
         other(EntryContent::HardLink { to: EntryId(5), size: 9 }),
@@ -230,7 +234,8 @@ fn filters() -> FilterOptions {
 
 fn rules() -> WriteOptions {
     let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
-    WriteOptions { overwrite: OverwritePolicy::Replace, modes, check_space: true }
+    let striping = StripingPolicy::Fixed(STRIPING);
+    WriteOptions { overwrite: OverwritePolicy::Replace, modes, check_space: true, striping }
 }
 
 fn replaced() -> ItemChange {

@@ -47,7 +47,7 @@ pub use reap::{Reaped, reap, try_reap};
 pub use rng::Rng;
 pub use run::{Finished, Running, output_of, rebuild, run_with_timeout, start, start_attended, start_measured};
 #[cfg(feature = "slow-fs")]
-pub use slow_fs::{Oddities, SlowFs, Slowness};
+pub use slow_fs::{Layouts, Oddities, SlowFs, Slowness};
 pub use sshd::{Options, Sshd};
 pub use strangers::{Answers, Loiterers, knock};
 pub use table::{aligned, number};

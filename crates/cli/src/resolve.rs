@@ -209,6 +209,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
                 overwrite: overwrite(values),
                 modes: modes(values)?,
                 check_space: !values.is_set(&flags::NOFSCHK),
+                striping: values.get(&flags::STRIPE)?.unwrap_or_default(),
             },
             directory: DirectoryOptions { create: values.is_set(&flags::MKDIR), must_exist: false },
             partial: partial(values),

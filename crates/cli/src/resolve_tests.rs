@@ -1,6 +1,8 @@
 //! Arguments and what becomes of them.
 
-use haul_base::copy::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
+use haul_base::copy::spec::{
+    CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy, Striping, StripingPolicy,
+};
 use haul_show::display::JSON_PROGRESS_EVERY;
 
 use super::*;
@@ -99,6 +101,18 @@ fn bbcps_options_reach_their_settings() {
     let left_out = options("-+^ a b").source.skip;
     assert!(left_out.unreadable && left_out.empty_directories);
     assert!(!options("-F a b").target.write.check_space && options("a b").target.write.check_space);
+    let striping = |line| options(line).target.write.striping;
+    let fixed = |count, size| StripingPolicy::Fixed(Striping { count, size });
+    assert_eq!([striping("a b"), striping("--stripe off a b")], [StripingPolicy::Source, StripingPolicy::Directory]);
+    assert_eq!([striping("--stripe 8 a b"), striping("--stripe 2000,4m a b")], [fixed(8, 0), fixed(2000, 4 << 20)]);
+    assert_eq!(
+        [striping("--stripe all a b"), striping("--stripe=-1,64k a b")],
+        [fixed(u16::MAX, 0), fixed(u16::MAX, 64 << 10)]
+    );
+    for wrong in ["0", "2001", "-2", "off,1m", "4,0", "4,100k", "4,4g", "4,", ",1m"] {
+        let error = plan_of(&format!("--stripe={wrong} a b"), false).unwrap_err().to_string();
+        assert!(error.contains("must"), "{wrong}: {error}");
+    }
     let window = |line| (options(line).streams.socket.window_bytes, options(line).streams.socket.window_fixed);
     assert_eq!([window("-w 4m a b"), window("-W 4m a b")], [(Some(4 << 20), false); 2]);
     assert_eq!([window("-w =4m a b"), window("-U 4m a b"), window("--wind==4m a b")], [(Some(4 << 20), true); 3]);

@@ -1,11 +1,13 @@
 //! Rare attributes of entries. They follow the entry in an Offer, where there are any.
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
 use crate::limits::{
     ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX, NAMES_MAX,
 };
+use crate::striping::Striping;
 
 /// Rare attributes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +22,8 @@ pub struct EntryExtras {
     pub digest: Option<Digest>,
     /// For a source argument: permission bits of the directories between it and the base, the nearest first.
     pub parent_modes: Vec<u16>,
+    /// Striping of a large file, where its file system has one.
+    pub striping: Option<Striping>,
 }
 
 /// An extended attribute (xattr(7)).
@@ -36,7 +40,8 @@ const NAMES: u8 = 2;
 const ATTRIBUTES: u8 = 4;
 const DIGEST: u8 = 8;
 const PARENT_MODES: u8 = 16;
-const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES;
+const STRIPING: u8 = 32;
+const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES | STRIPING;
 
 impl EntryExtras {
     /// Whether there are no extras.
@@ -56,7 +61,8 @@ impl EntryExtras {
         let flag = |has: bool, flag: u8| if has { flag } else { 0 };
         let flags = flag(self.data_bytes.is_some(), DATA_BYTES) | flag(self.names.is_some(), NAMES);
         let flags = flags | flag(self.attributes.is_some(), ATTRIBUTES) | flag(self.digest.is_some(), DIGEST);
-        block.u8(flags | flag(!self.parent_modes.is_empty(), PARENT_MODES));
+        let flags = flags | flag(!self.parent_modes.is_empty(), PARENT_MODES);
+        block.u8(flags | flag(self.striping.is_some(), STRIPING));
         self.data_bytes.iter().chain(&self.names).for_each(|number| {
             block.varint(*number);
         });
@@ -75,6 +81,7 @@ impl EntryExtras {
                 block.u16(*mode);
             });
         }
+        self.striping.iter().for_each(|striping| striping.encode(&mut block));
         out.bytes(&block.into_bytes());
     }
 
@@ -90,6 +97,7 @@ impl EntryExtras {
         let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block, keep)?) } else { None };
         let digest = if flags & DIGEST != 0 { Some(block.array()?) } else { None };
         let parent_modes = if flags & PARENT_MODES != 0 { decode_modes(&mut block)? } else { Vec::new() };
+        let striping = if flags & STRIPING != 0 { Some(Striping::decode(&mut block)?) } else { None };
         block.finish()?;
         let more = Self {
             data_bytes,
@@ -97,6 +105,7 @@ impl EntryExtras {
             attributes: attributes.filter(|_| keep.attributes || keep.acls),
             digest: digest.filter(|_| keep.digest),
             parent_modes: if keep.parent_modes { parent_modes } else { Vec::new() },
+            striping: striping.filter(|_| keep.striping),
         };
         Ok(Some(more).filter(|more| !more.is_empty()))
     }
@@ -115,11 +124,14 @@ pub struct ExtrasFilter {
     pub digest: bool,
     /// Modes of the directories above a source argument.
     pub parent_modes: bool,
+    /// Striping of large files.
+    pub striping: bool,
 }
 
 impl ExtrasFilter {
     /// Keeps everything.
-    pub const ALL: Self = Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true };
+    pub const ALL: Self =
+        Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true, striping: true };
 
     fn keeps(self, name: &[u8]) -> bool {
         if is_acl(name) { self.acls } else { self.attributes }
@@ -158,6 +170,8 @@ fn decode_attribute(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Opti
 mod tests {
     use super::*;
 
+    const STRIPING: Option<Striping> = Some(Striping { count: 4, size: 1 << 20 });
+
     fn attribute(name: &[u8], value: &[u8]) -> ExtendedAttribute {
         ExtendedAttribute { name: name.into(), value: value.into() }
     }
@@ -177,12 +191,14 @@ mod tests {
             EntryExtras { attributes: Some(Vec::new()), ..EntryExtras::default() },
             EntryExtras { digest: Some([7; 32]), ..EntryExtras::default() },
             EntryExtras { parent_modes: vec![0o700, 0o2755], ..EntryExtras::default() },
+            EntryExtras { striping: STRIPING, ..EntryExtras::default() },
             EntryExtras {
                 data_bytes: Some(1 << 40),
                 names: Some(2),
                 attributes: Some(attributes),
                 digest: Some([8; 32]),
                 parent_modes: vec![0o755; NAMES_MAX],
+                striping: STRIPING,
             },
         ] {
             let bytes = encoded(&more);
@@ -203,15 +219,25 @@ mod tests {
             attributes: Some(vec![attribute(b"user.a", b""), acl.clone()]),
             digest: Some([8; 32]),
             parent_modes: vec![0o700],
+            striping: STRIPING,
         };
         let bytes = encoded(&all);
         let kept = |keep| EntryExtras::decode(&mut Reader::new(&bytes), keep).unwrap();
-        let none = ExtrasFilter { names: false, attributes: false, acls: false, digest: false, parent_modes: false };
+        let none = ExtrasFilter {
+            names: false,
+            attributes: false,
+            acls: false,
+            digest: false,
+            parent_modes: false,
+            striping: false,
+        };
         assert_eq!(kept(none), None);
         assert_eq!(
             kept(ExtrasFilter { names: true, ..none }),
             Some(EntryExtras { names: Some(2), ..EntryExtras::default() })
         );
+        let striped = kept(ExtrasFilter { striping: true, ..none });
+        assert_eq!(striped, Some(EntryExtras { striping: STRIPING, ..EntryExtras::default() }));
         let acls = kept(ExtrasFilter { acls: true, ..none });
         assert_eq!(acls, Some(EntryExtras { attributes: Some(vec![acl]), ..EntryExtras::default() }));
         let user = kept(ExtrasFilter { attributes: true, ..none });
@@ -225,7 +251,7 @@ mod tests {
     fn absent_and_impossible_extras_are_faults() {
         let bad = [
             encoded(&EntryExtras::default()),
-            vec![1, 32],
+            vec![1, 64],
             vec![3, 1, 0, 0],
             encoded(&EntryExtras { attributes: Some(vec![attribute(b"", b"")]), ..EntryExtras::default() }),
             encoded(&EntryExtras { attributes: Some(vec![attribute(b"user.\0", b"")]), ..EntryExtras::default() }),

@@ -38,6 +38,7 @@ pub mod scheduler;
 pub mod session;
 pub mod stream_autotune;
 pub mod stream_recovery;
+pub mod striping;
 pub mod sync;
 pub mod timestamps;
 pub mod wire;

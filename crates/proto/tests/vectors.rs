@@ -27,6 +27,7 @@ use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
 use haul_proto::limits;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
+use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
@@ -55,6 +56,7 @@ use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
 const COPY: CopyNumber = CopyNumber(1);
+const FOUR_STRIPES: Striping = Striping { count: 4, size: 1 << 20 };
 const NOON: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
 
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
@@ -73,6 +75,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         data_bytes: Some(4096),
         names: Some(2),
         attributes: Some(vec![attribute]),
+        striping: Some(FOUR_STRIPES),
         ..EntryExtras::default()
     };
     let entries = vec![
@@ -251,6 +254,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             overwrite: OverwritePolicy::Replace,
             modes: ModeOptions { file: Some(0o640), directory: None, less_umask: false },
             check_space: true,
+            striping: StripingPolicy::Fixed(FOUR_STRIPES),
         },
         below: vec![vec![name("2026")]],
         storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop, under_way: 0 },

@@ -27,6 +27,7 @@ pub struct MemoryFs {
 struct MemoryNode {
     attr: FileAttr,
     content: NodeContent,
+    layout: Option<Vec<u8>>,
 }
 
 /// A node's content.
@@ -169,6 +170,17 @@ impl MemoryFs {
         Ok(())
     }
 
+    /// A file's layout; `None` before it has objects.
+    pub fn layout(&self, id: u64) -> Result<Option<&[u8]>, Errno> {
+        self.node(id).map(|node| node.layout.as_deref())
+    }
+
+    /// Gives a file objects by this layout, unless it has some.
+    pub fn lay_out(&mut self, id: u64, layout: &[u8]) -> Result<(), Errno> {
+        self.node_mut(id)?.layout.get_or_insert_with(|| layout.to_vec());
+        Ok(())
+    }
+
     /// The names, each with its id and kind.
     pub fn list(&self, id: u64) -> Result<impl Iterator<Item = (u64, FileType, &OsStr)>, Errno> {
         let names = self.names(id)?.iter();
@@ -233,7 +245,7 @@ impl MemoryNode {
             blksize: 4096,
             flags: 0,
         };
-        let mut node = Self { attr, content };
+        let mut node = Self { attr, content, layout: None };
         node.resized();
         node
     }

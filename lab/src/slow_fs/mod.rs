@@ -42,6 +42,17 @@ pub struct Oddities {
     pub folds: bool,
     /// Directories list each name twice: NFS while a directory changes.
     pub lists_twice: bool,
+    /// Files have layouts, as on Lustre.
+    pub layouts: Option<Layouts>,
+}
+
+/// What becomes of a layout that is set, in the attribute `lustre.lov`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layouts {
+    /// A file without objects takes it. Others ignore it without an error, as Lustre's clients do.
+    Settable,
+    /// Every file refuses it.
+    Refused,
 }
 
 /// A mounted file system; gone with this value, and all that is in it.

@@ -11,19 +11,25 @@ use std::time::{Duration, Instant, SystemTime};
 use fuser::consts::FUSE_PARALLEL_DIROPS;
 use fuser::{
     FileAttr, FileType, Filesystem, KernelConfig, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
 };
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::later::Later;
 use super::memory::{Change, MemoryFs, NodeContent, Owner};
-use super::{Oddities, Slowness};
+use super::{Layouts, Oddities, Slowness};
 
 /// How long the kernel may cache names and attributes: not at all.
 const BELIEVED: Duration = Duration::ZERO;
 /// Of a name that comes and goes.
 const GENERATION: u64 = 0;
 const RENAME_NOREPLACE: u32 = 1;
+/// Name of the attribute with a layout, and the layout of a file that was given none.
+const LAYOUT: &str = "lustre.lov";
+const DEFAULT_LAYOUT: &[u8] = b"default";
+/// fcntl(2); rustix has no name for it.
+const O_ASYNC: OFlags = OFlags::from_bits_retain(0o20_000);
 /// Reported free space: plenty.
 const BLOCKS: u64 = 1 << 30;
 
@@ -81,6 +87,17 @@ impl KernelFs {
             Ok(attr) => reply.attr(&BELIEVED, &attr),
             Err(error) => reply.error(error.raw_os_error()),
         });
+    }
+
+    /// An open for writing gives a file objects, unless its flags delay that: `O_ASYNC` with `O_NOCTTY`, which the
+    /// kernel does not show.
+    fn instantiate(&mut self, id: u64, flags: i32) -> Result<(), Errno> {
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+        match self.oddities.layouts {
+            Some(_) if writes && !flags.contains(O_ASYNC) => self.memory.lay_out(id, DEFAULT_LAYOUT),
+            _ => Ok(()),
+        }
     }
 
     fn done(&self, done: Result<(), Errno>, reply: ReplyEmpty) {
@@ -174,10 +191,11 @@ impl Filesystem for KernelFs {
         name: &OsStr,
         mode: u32,
         umask: u32,
-        _: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         let made = self.memory.make(parent, name, NodeContent::File(Vec::new()), self.owner(request, mode & !umask));
+        let made = made.and_then(|attr| self.instantiate(attr.ino, flags).map(|()| attr));
         self.after_name(move || match made {
             Ok(attr) => reply.created(&BELIEVED, &attr, GENERATION, 0, 0),
             Err(error) => reply.error(error.raw_os_error()),
@@ -246,8 +264,40 @@ impl Filesystem for KernelFs {
         reply: ReplyWrite,
     ) {
         let written = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        match self.memory.write(id, position(offset), data) {
+        let has_objects = self.oddities.layouts.is_none() || self.memory.layout(id).is_ok_and(|it| it.is_some());
+        let result = if has_objects { self.memory.write(id, position(offset), data) } else { Err(Errno::BADF) };
+        match result {
             Ok(()) => self.after_bytes(data.len(), move || reply.written(written)),
+            Err(error) => reply.error(error.raw_os_error()),
+        }
+    }
+
+    fn open(&mut self, _: &Request<'_>, id: u64, flags: i32, reply: ReplyOpen) {
+        match self.instantiate(id, flags) {
+            Ok(()) => reply.opened(0, 0),
+            Err(error) => reply.error(error.raw_os_error()),
+        }
+    }
+
+    fn setxattr(&mut self, _: &Request<'_>, id: u64, name: &OsStr, value: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
+        let set = match self.oddities.layouts {
+            None => Err(Errno::NOSYS),
+            Some(Layouts::Settable) if name == LAYOUT => self.memory.lay_out(id, value),
+            Some(_) => Err(Errno::PERM),
+        };
+        self.done(set, reply);
+    }
+
+    fn getxattr(&mut self, _: &Request<'_>, id: u64, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let found = match self.oddities.layouts {
+            None => Err(Errno::NOSYS),
+            Some(_) if name != LAYOUT => Err(Errno::NODATA),
+            Some(_) => self.memory.layout(id).and_then(|layout| layout.ok_or(Errno::NODATA)),
+        };
+        match found.map(|value| (value, u32::try_from(value.len()).unwrap_or(u32::MAX))) {
+            Ok((_, len)) if size == 0 => reply.size(len),
+            Ok((_, len)) if size < len => reply.error(Errno::RANGE.raw_os_error()),
+            Ok((value, _)) => reply.data(value),
             Err(error) => reply.error(error.raw_os_error()),
         }
     }

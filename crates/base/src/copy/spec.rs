@@ -15,6 +15,7 @@ pub use haul_proto::filter::PatternList;
 pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::limits::SILENCE_MS;
 pub use haul_proto::overwrite_policy::OverwritePolicy;
+pub use haul_proto::striping::{Striping, StripingPolicy};
 pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};

@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::copy::spec::{
-    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Transport,
-    Verify,
+    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, StripingPolicy,
+    Symlinks, Transport, Verify,
 };
 use haul_control::served_operand::CLIENTS_MAX;
 use haul_proto::limits::STREAMS_MAX;
@@ -31,7 +31,7 @@ use haul_proto::limits::STREAMS_MAX;
 use super::flag::{Flag, Repeated, Single, Switch, options};
 use super::parsers::{
     DeleteTime, bwlimit, byte_range, cipher, compression, equality, forced_window, frame, fsync, places, ports,
-    queue_depth, rate, raw, remote_dir, run_time, text, window, word,
+    queue_depth, rate, raw, remote_dir, run_time, stripe, text, window, word,
 };
 use super::row::HelpSection::{
     Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
@@ -157,6 +157,7 @@ options! {
     BUFFERS: Repeated<(bool, u8)> = row("buffers", Some('b'), Each("[+]N"), Performance, "I/O queue depth per stream, 1 to 64, at the source (+N: at the target)").bbcp(1).each(queue_depth);
     UNBUFFERED: Single<OsString> = row("unbuffered", Some('u'), One("ENDS"), Performance, "use O_DIRECT at the source (s), target (t) or both (st); off forbids it (default: measured)").bbcp(1).words(&["s", "t", "st", "off"]).one(raw);
     CACHE: Single<CacheUse> = row("cache", None, One("MODE"), Performance, "page cache after the copy: keep, drop, or cold: also drop the source before it is read (default: drop large files)").words(&["keep", "drop", "cold"]).one(|a| a.choice(&[("keep", CacheUse::Keep), ("drop", CacheUse::Drop), ("cold", CacheUse::Cold)]));
+    STRIPE: Single<StripingPolicy> = row("stripe", None, One("COUNT[,SIZE]"), Performance, "on Lustre, stripe files from 64 MiB on over COUNT storage targets or all, SIZE bytes each; off uses the directory's default (default: as the source)").one(stripe);
     CIPHER: Single<Cipher> = row("cipher", None, One("NAME"), Performance, "auto (default), aes-128-gcm, aes-256-gcm or chacha20-poly1305").words(&["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"]).one(cipher);
     NO_ENCRYPT: Switch = row("no-encrypt", None, Nothing, Performance, "authenticate only, for networks that inspect traffic").switch();
     COMPRESS: Single<CompressionPolicy> = row("compress", Some('c'), COMPRESS_MODES, Performance, "auto (default), off, lz4, zstd, or a zstd level from 1 to 19").bbcp(1).one(compression);

@@ -231,6 +231,9 @@ fn full_help() {
               --cache MODE          page cache after the copy: keep, drop, or cold: also
                                     drop the source before it is read (default: drop
                                     large files)
+              --stripe COUNT[,SIZE] on Lustre, stripe files from 64 MiB on over COUNT
+                                    storage targets or all, SIZE bytes each; off uses
+                                    the directory's default (default: as the source)
               --cipher NAME         auto (default), aes-128-gcm, aes-256-gcm or
                                     chacha20-poly1305
               --no-encrypt          authenticate only, for networks that inspect traffic

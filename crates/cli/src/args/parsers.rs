@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::copy::rate::RATE_MAX;
-use haul_base::copy::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
+use haul_base::copy::spec::{
+    Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen, Striping, StripingPolicy,
+};
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 
@@ -15,6 +17,9 @@ use super::argument::Argument;
 use super::size::parse_size;
 
 type Parsed<T> = Result<T, UsageError>;
+
+/// Most stripes of a file (`LOV_MAX_STRIPE_COUNT`).
+const STRIPES_MAX: u16 = 2000;
 
 const RATES: &str = "from 1k to 1024g, in bytes a second";
 
@@ -148,6 +153,26 @@ pub fn equality(argument: Argument<'_>) -> Parsed<Option<EqualityTest>> {
 /// Connections with one address family.
 pub fn places(argument: Argument<'_>) -> Parsed<&'static str> {
     argument.choice(&["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"].map(|word| (word, word)))
+}
+
+/// `COUNT[,SIZE]`, or the directory's default.
+pub fn stripe(argument: Argument<'_>) -> Parsed<StripingPolicy> {
+    let text = argument.text()?;
+    let (count, size) = text.split_once(',').map_or((text, None), |(count, size)| (count, Some(size)));
+    let count = match count {
+        "off" if size.is_none() => return Ok(StripingPolicy::Directory),
+        "all" | "-1" => Striping::ALL,
+        digits => digits.parse().ok().filter(|count| (1..=STRIPES_MAX).contains(count)).ok_or_else(|| {
+            let remedy = "for example --stripe 8, --stripe 8,4m or --stripe all";
+            argument.bad("must be off, or all or a count of 1 to 2000, with a size or without").remedy(remedy)
+        })?,
+    };
+    let limits = "from 64k to 2g, a multiple of 64k";
+    let bytes = |size| Argument { value: OsStr::new(size), ..argument }.size(Striping::SIZE_UNIT..=2 << 30, limits);
+    match size.map_or(Ok(0), bytes)? {
+        size if size % Striping::SIZE_UNIT == 0 => Ok(StripingPolicy::Fixed(Striping { count, size })),
+        _ => Err(argument.bad(&format!("must have a size {limits}"))),
+    }
 }
 
 /// `P` or `P:Q`.

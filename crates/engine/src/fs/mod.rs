@@ -19,6 +19,7 @@ mod names;
 mod prefetch;
 mod repeated_names;
 mod stat_ahead;
+pub mod striping;
 mod walk;
 mod walk_lookup;
 mod walk_options;

@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::*;
 use crate::receiver::file::patch::patch_name;
 use crate::receiver::place::range_files::{FoundRange, open_range, partial_name};
+use crate::receiver::place::temp_files::TempFiles;
 use crate::receiver::place::temp_names::random_name;
 
 const FRAME: u64 = 256 << 10;
@@ -261,7 +262,7 @@ fn a_part_of_ranges_is_one_with_its_journals_and_a_range_at_work_keeps_all() {
     let open = |number| {
         let range = RangeLen::MIN.range(number).unwrap();
         let header = JournalHeader { name: name.clone(), size, modified, version, frame, range: Some(range) };
-        match open_range(&path, range, &header, &impatient()).unwrap() {
+        match open_range(&path, range, &header, None, &TempFiles::default(), &impatient()).unwrap() {
             FoundRange::New(open) => open,
             FoundRange::Partial(_) | FoundRange::Complete => panic!("a new range"),
         }

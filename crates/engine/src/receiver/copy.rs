@@ -7,18 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_base::copy::account::{WorkDone, WorkKind};
 use haul_base::copy::allowance::Allowance;
+use haul_base::sys::describe::describe;
 use haul_proto::entry::{Entry, EntryKind, Timestamp};
-use haul_proto::entry_extras::ExtrasFilter;
+use haul_proto::entry_extras::{EntryExtras, ExtrasFilter};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::CopyNumber;
 use haul_proto::overwrite_policy::{OverwriteRefusal, OverwriteRules};
 use haul_proto::path::escape;
 use haul_proto::session::step::EntryAnswer;
+use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, EqualityTest, ItemChange};
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Verify;
+use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity};
 use crate::io::program::ProgramError;
@@ -36,6 +39,7 @@ use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::receiver::place::target_path::TargetPath;
 
 /// The environment of the worker process.
 #[derive(Debug, Default)]
@@ -72,6 +76,8 @@ pub struct ReceiverCopy {
     pub(super) allows_deltas: bool,
     /// An entry failed, so the target is incomplete.
     pub(super) has_failed_entries: AtomicBool,
+    /// A file system refused a striping.
+    has_refused_striping: AtomicBool,
     /// Detects a full file system.
     pub(super) full_disk: FullDisk,
     /// Source and target share this process.
@@ -98,6 +104,7 @@ impl ReceiverCopy {
             links_inside: context.links_inside,
             creates_only: context.creates_only,
             has_failed_entries: AtomicBool::new(false),
+            has_refused_striping: AtomicBool::new(false),
             full_disk: FullDisk::default(),
             is_both_ends: AtomicBool::new(false),
             reporter,
@@ -190,7 +197,23 @@ impl ReceiverCopy {
             attributes: kept.attributes,
             acls: kept.acls,
             digest: self.request.sync.equal == EqualityTest::Digest,
+            striping: self.request.write.striping == StripingPolicy::Source,
             parent_modes: self.request.listed != ListedKinds::No || !self.request.below.is_empty(),
+        }
+    }
+
+    /// The striping of a new file of `size` bytes (unknown for a stream); `None` leaves it to the directory.
+    pub(super) fn striping_of(&self, size: Option<u64>, more: Option<&EntryExtras>) -> Option<Striping> {
+        self.request.write.striping.striping_of(size, more.and_then(|more| more.striping))
+    }
+
+    /// Reports, once, that a file has not got the striping of an option.
+    pub(super) fn report_refused_striping(&self, path: &TargetPath, error: Errno) {
+        let is_asked = matches!(self.request.write.striping, StripingPolicy::Fixed(_));
+        if is_asked && !self.has_refused_striping.swap(true, Ordering::Relaxed) {
+            let shown = escape(&self.destination.path(&path.dir.path_of(path.name.as_bytes())));
+            let text = format!("{shown}: the directory's striping, not the requested one: {}", describe(&error.into()));
+            self.reporter.send(&WorkerMessage::Warning { text });
         }
     }
 

@@ -63,18 +63,18 @@ fn hasty() -> CopyLocks {
 }
 
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    TempFiles::default().open(&path(dir), None, &hasty()).map(|_| false).map_err(io::Error::other)
+    TempFiles::default().open(&path(dir), None, None, &hasty()).map(|_| false).map_err(io::Error::other)
 }
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let (temp_files, path) = (TempFiles::default(), path(dir));
-    let renamed = temp_files.open(&path, None, &hasty()).and_then(|file| temp_files.finish(&path, &file));
+    let renamed = temp_files.open(&path, None, None, &hasty()).and_then(|file| temp_files.finish(&path, &file));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 
 fn unlink(dir: &Dir, _: &Arena) -> io::Result<bool> {
     let (temp_files, path) = (TempFiles::default(), path(dir));
-    temp_files.open(&path, None, &hasty()).map_err(io::Error::other)?;
+    temp_files.open(&path, None, None, &hasty()).map_err(io::Error::other)?;
     temp_files.discard(&path);
     Ok(false)
 }

@@ -1,5 +1,5 @@
 //! Extended attributes and access control lists of offered entries, where they are preserved. Also reports flags that a
-//! copy cannot have (append-only, immutable).
+//! copy cannot have (append-only, immutable), and reads the striping of large files.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,12 +9,14 @@ use haul_base::sys::describe::describe;
 use haul_proto::entry::Entry;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::path::escape;
+use haul_proto::striping::STRIPED_FILE_MIN;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{IFlags, ioctl_getflags};
 
 use super::session::Source;
 use crate::fs::Dir;
 use crate::fs::attributes::{is_wanted, read};
+use crate::fs::striping::striping;
 use crate::source::entry::SourceEntry;
 
 impl Source {
@@ -28,6 +30,16 @@ impl Source {
     pub(super) fn add_attributes(&self, entry: &mut Entry, item: &SourceEntry) {
         if let Some(attributes) = self.attributes(|| item.open(), || item.path()) {
             entry.more.get_or_insert_default().attributes = Some(attributes);
+        }
+    }
+
+    /// Adds the striping of a large file.
+    pub(super) fn add_striping(&self, entry: &mut Entry, item: &SourceEntry, size: u64) {
+        if size >= STRIPED_FILE_MIN
+            && !self.compares()
+            && let Some(striping) = item.open().ok().and_then(striping)
+        {
+            entry.more.get_or_insert_default().striping = Some(striping);
         }
     }
 

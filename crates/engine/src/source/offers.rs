@@ -471,6 +471,7 @@ impl OfferBuilder<'_> {
         item.tolerates = self.source.tolerates();
         let mut entry = self.source.file_entry(entry_place, stat);
         self.source.add_attributes(&mut entry, &item);
+        self.source.add_striping(&mut entry, &item, stat.size);
         if self.source.request.tell_digests && !self.source.compares() && stat.size > 0 {
             self.add_digest(&mut entry, &item);
         }

@@ -153,7 +153,7 @@ impl ClientLimits {
             own_tree: _,
             directory: _,
             filters: _,
-            write: WriteOptions { overwrite, modes, check_space: _ },
+            write: WriteOptions { overwrite, modes, check_space: _, striping: _ },
             below: _,
             metadata,
             verify: _,

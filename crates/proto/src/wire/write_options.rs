@@ -5,6 +5,7 @@ use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::{DefaultIsNone, PATH};
 use crate::overwrite_policy::OverwritePolicy;
+use crate::striping::StripingPolicy;
 
 /// Mask of valid permission bits.
 const MODE_MAX: u16 = 0o7777;
@@ -45,12 +46,19 @@ wire_struct! {
         pub modes: ModeOptions,
         /// Refuse a large file without enough space before its first byte is sent.
         pub check_space: bool,
+        /// Striping of large files.
+        pub striping: StripingPolicy,
     }
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { overwrite: OverwritePolicy::default(), modes: ModeOptions::default(), check_space: true }
+        Self {
+            overwrite: OverwritePolicy::default(),
+            modes: ModeOptions::default(),
+            check_space: true,
+            striping: StripingPolicy::default(),
+        }
     }
 }
 
@@ -142,7 +150,8 @@ mod tests {
         for overwrite in
             [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::ReportEqual]
         {
-            check_round_trip(&WriteOptions { overwrite, modes, check_space: false });
+            let striping = StripingPolicy::Directory;
+            check_round_trip(&WriteOptions { overwrite, modes, check_space: false, striping });
         }
         let journal_dir = Some(b"/j".to_vec());
         check_round_trip(&PartialOptions { journal_dir, small_journals: true, ..PartialOptions::default() });

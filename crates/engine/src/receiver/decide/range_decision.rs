@@ -67,7 +67,9 @@ impl EntryDecider {
         let header = header.ok_or(FileError::NoRange)?;
         let bytes = range.bytes_in(size);
         self.parts.tree.quota.reserve(bytes)?;
-        let open = || open_range(&path, range, &header, &self.parts.tree.copy_locks);
+        let striping = self.parts.copy.striping_of(Some(size), entry.more.as_deref());
+        let tree = &self.parts.tree;
+        let open = || open_range(&path, range, &header, striping, &tree.temp_files, &tree.copy_locks);
         let found = self.reclaimed(&path, range.len(), &header, &entry.meta, open)?;
         // Another run has completed the file while this one waited for its lock.
         if !is_unchanged(position, there)? {

@@ -67,7 +67,8 @@ impl EntryDecider {
         let item = |file| Arc::new(ReceiverEntry::File(file));
         let (has_base, is_in_place) = (base.is_some(), base.as_ref().is_some_and(|base| base.in_place.is_some()));
         let (base, more) = (base.map(Box::new), entry.more.clone());
-        let named = NamedFile { base, more, ..named_file(path.clone(), meta, decided) };
+        let striping = self.parts.copy.striping_of(Some(size), more.as_deref());
+        let named = NamedFile { base, more, striping, ..named_file(path.clone(), meta, decided) };
         if is_in_place {
             empty_left(&path);
             return Ok(answer(item(ReceivingFile::new(named, size))));
@@ -122,7 +123,8 @@ impl EntryDecider {
         meta: EntryMetadata,
         decided: &EntryDecision,
     ) -> EntryAnswer<ReceiverEntry> {
-        let named = named_file(target_path_at(position, decided), meta, decided);
+        let striping = self.parts.copy.striping_of(None, None);
+        let named = NamedFile { striping, ..named_file(target_path_at(position, decided), meta, decided) };
         EntryAnswer::Needed(Arc::new(ReceiverEntry::File(ReceivingFile::new(named, UNKNOWN_SIZE))))
     }
 

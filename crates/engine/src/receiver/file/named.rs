@@ -11,6 +11,7 @@ use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::file_range::FileRange;
 use haul_proto::journal::JournalHeader;
+use haul_proto::striping::Striping;
 use haul_proto::sync::ChangeKind;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::sparse::DataMap;
@@ -40,6 +41,8 @@ pub struct NamedFile {
     pub meta: EntryMetadata,
     /// Rare attributes (extended attributes, holes).
     pub more: Option<Box<EntryExtras>>,
+    /// Its striping, where it is not the directory's default.
+    pub striping: Option<Striping>,
     /// The base file in its place, if usable.
     pub base: Option<Box<BaseSource>>,
     /// State for resuming after an interruption.
@@ -96,6 +99,7 @@ impl NamedFile {
             path,
             meta,
             more: None,
+            striping: None,
             base: None,
             recording: None,
             replaces_tree: None,
@@ -114,6 +118,7 @@ impl NamedFile {
         let again = |recording: &FrameRecording| FrameRecording::new(recording.leaf.clone(), recording.header.clone());
         Self {
             more: self.more.clone(),
+            striping: self.striping,
             recording: self.recording.as_deref().map(again).map(Box::new),
             replaces_tree: self.replaces_tree.clone(),
             change: self.change,
@@ -145,7 +150,7 @@ impl NamedFile {
     /// Creates its temporary file, and its journal.
     pub fn open(&self, temp_files: &TempFiles, locks: &CopyLocks) -> Result<OwnedFd, FileError> {
         let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
-        let file = temp_files.open(&self.path, leaf, locks)?;
+        let file = temp_files.open(&self.path, leaf, self.striping, locks)?;
         if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
             // Without a journal, an interrupted run starts over; the copy still works.
             let made = journal.get_or_init(|| OpenJournal::create(leaf, header).ok());

@@ -13,6 +13,7 @@ use haul_proto::entry::EntryMetadata;
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::journal::{JournalHeader, RangeEnd};
 use haul_proto::path::Name;
+use haul_proto::striping::Striping;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, fchmod, fchown, flock, ftruncate, openat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
@@ -24,7 +25,9 @@ use crate::receiver::place::copy_locks::{CopyLocks, LockedEntry};
 use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::journal::{OpenJournal, read_header};
 use crate::receiver::place::target_path::{FileName, TargetPath};
-use crate::receiver::place::temp_files::{has_name, is_own_name, lock_file, open_locked, remove_journal, unlink};
+use crate::receiver::place::temp_files::{
+    TempFiles, flags_for, has_name, is_own_name, lock_file, open_locked, remove_journal, unlink,
+};
 use crate::receiver::place::temp_names::{sibling, temporary_name};
 use crate::sys::refusal::refusal;
 
@@ -65,18 +68,24 @@ pub enum FoundRange {
     Complete,
 }
 
-/// Opens a range to write it, with the range of `header`.
+/// Opens a range to write it, with the range of `header`. The first range to create the partial file gives it its
+/// striping.
 pub fn open_range(
     path: &TargetPath,
     range: FileRange,
     header: &JournalHeader,
+    striping: Option<Striping>,
+    temp_files: &TempFiles,
     locks: &CopyLocks,
 ) -> Result<FoundRange, FileError> {
     let leaf = journal_of(&path.dir, &path.name, range);
-    let (journal, file) = lock_range(path, &leaf, range, locks)?;
+    let (journal, file) = lock_range(path, &leaf, range, flags_for(striping), locks)?;
     // A finish that failed may have given it another mode.
     refusal(fchmod(&file, Mode::RUSR | Mode::WUSR))?;
     let stat = FileStat::at_fd(&file)?;
+    if stat.size == 0 {
+        temp_files.stripe(path, &partial_name(&path.name, range.len()), &file, striping);
+    }
     if stat.size > header.size {
         remove_cut_ranges(path, range, header.size..stat.size);
     }
@@ -123,6 +132,7 @@ fn lock_range(
     path: &TargetPath,
     leaf: &FileName,
     range: FileRange,
+    striped: OFlags,
     locks: &CopyLocks,
 ) -> Result<(OwnedFd, OwnedFd), FileError> {
     let flags = OFlags::RDWR | OFlags::CREATE;
@@ -130,7 +140,8 @@ fn lock_range(
     let partial = partial_name(&path.name, range.len());
     for _ in 0..OPENS_MAX {
         let journal = lock_file(&path.dir, &leaf.name, flags, locks)?.ok_or_else(absent)?;
-        let file = open_locked(&path.dir, &partial, flags, &|file| locks.lock_shared(file))?.ok_or_else(absent)?;
+        let file = open_locked(&path.dir, &partial, flags | striped, &|file| locks.lock_shared(file))?;
+        let file = file.ok_or_else(absent)?;
         if has_name(&path.dir, &leaf.name, &journal)? {
             return Ok((journal, file));
         }
@@ -275,7 +286,14 @@ mod tests {
 
         fn open(&self, number: u64, changed: i64) -> Result<FoundRange, FileError> {
             let (range, header) = self.header(number, changed);
-            open_range(&self.path, range, &header, &CopyLocks::with_patience(Duration::ZERO))
+            open_range(
+                &self.path,
+                range,
+                &header,
+                None,
+                &TempFiles::default(),
+                &CopyLocks::with_patience(Duration::ZERO),
+            )
         }
 
         fn new_range(&self, number: u64, changed: i64) -> OpenRange {
@@ -378,7 +396,10 @@ mod tests {
         let (range, header) = place.header(1, 2);
         let shorter = JournalHeader { size: SIZE - 1000, ..header };
         let impatient = CopyLocks::with_patience(Duration::ZERO);
-        assert!(matches!(open_range(&place.path, range, &shorter, &impatient).unwrap(), FoundRange::New(_)));
+        assert!(matches!(
+            open_range(&place.path, range, &shorter, None, &TempFiles::default(), &impatient).unwrap(),
+            FoundRange::New(_)
+        ));
         assert!(matches!(place.open(0, 1).unwrap(), FoundRange::Partial(_)), "it is read again, and kept");
         assert!(matches!(place.open(2, 1).unwrap(), FoundRange::New(_)), "its last bytes are zeros");
     }

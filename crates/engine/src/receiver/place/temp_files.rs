@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use haul_base::sys::sync::lock;
 use haul_proto::path::Name;
+use haul_proto::striping::Striping;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, ftruncate, linkat, openat, renameat, renameat_with, statat,
     unlinkat,
 };
 use rustix::io::Errno;
 
+use crate::fs::striping::{AWAITS_LAYOUT, set_striping};
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::place::copy_locks::{CopyLocks, LockedEntry};
 use crate::receiver::place::error::{FileError, OtherRun};
@@ -33,10 +35,14 @@ const UNFINISHED_MODE: u32 = 0o600;
 pub struct TempFiles {
     table: Mutex<TempFileTable>,
     report_foreign: ForeignReport,
+    report_striping: StripingReport,
 }
 
 /// Reports a foreign entry under a temporary name of this file.
 pub type ForeignReport = Box<dyn Fn(&TargetPath, &Name) + Send + Sync>;
+
+/// Reports that a file system refused a file its striping.
+pub type StripingReport = Box<dyn Fn(&TargetPath, Errno) + Send + Sync>;
 
 #[derive(Default)]
 struct TempFileTable {
@@ -54,8 +60,8 @@ struct TempFile {
 
 impl TempFiles {
     /// No temporary files.
-    pub fn new(report_foreign: ForeignReport) -> Self {
-        Self { table: Mutex::default(), report_foreign }
+    pub fn new(report_foreign: ForeignReport, report_striping: StripingReport) -> Self {
+        Self { table: Mutex::default(), report_foreign, report_striping }
     }
 
     /// Reports a foreign entry under this temporary name of a file, which is left alone.
@@ -65,13 +71,31 @@ impl TempFiles {
 
     /// Opens the temporary file of a final name, empty: a new one, or an earlier run's. It is readable too, for
     /// read-back. With a `journal`, it survives a stopped copy.
-    pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &CopyLocks) -> Result<OwnedFd, FileError> {
-        let (file, stat) = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?.ok_or(Errno::NOENT)?;
+    pub fn open(
+        &self,
+        path: &TargetPath,
+        journal: Option<&FileName>,
+        striping: Option<Striping>,
+        locks: &CopyLocks,
+    ) -> Result<OwnedFd, FileError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | flags_for(striping);
+        let (LockedTempFile { name, file, .. }, stat) = self.lock(path, flags, journal, locks)?.ok_or(Errno::NOENT)?;
         // Object stores refuse it, and a new file is empty.
         if stat.size > 0 {
             ftruncate(&file, 0)?;
         }
+        self.stripe(path, &name, &file, striping);
         Ok(file)
+    }
+
+    /// Gives a new file its striping, before its first byte.
+    pub fn stripe(&self, path: &TargetPath, name: &Name, file: &OwnedFd, striping: Option<Striping>) {
+        if let Some(Err(error)) = striping.map(|striping| set_striping(file, striping)) {
+            // Opened in the ordinary way, it gets the directory's default.
+            let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let _ = path.dir.fd().map(|dir| openat(&*dir, name.as_bytes(), flags, Mode::empty()));
+            (self.report_striping)(path, error);
+        }
     }
 
     /// Opens an earlier run's temporary file with its contents, under its expected or random name; `None` if there is
@@ -82,7 +106,7 @@ impl TempFiles {
         journal: &FileName,
         locks: &CopyLocks,
     ) -> Result<Option<OwnedFd>, FileError> {
-        Ok(self.lock(path, OFlags::RDWR, Some(journal), locks)?.map(|(file, _)| file))
+        Ok(self.lock(path, OFlags::RDWR, Some(journal), locks)?.map(|(locked, _)| locked.file))
     }
 
     /// Opens and locks a temporary file. Returns it with its state, apart from its mode.
@@ -92,20 +116,21 @@ impl TempFiles {
         flags: OFlags,
         journal: Option<&FileName>,
         locks: &CopyLocks,
-    ) -> Result<Option<(OwnedFd, FileStat)>, FileError> {
+    ) -> Result<Option<(LockedTempFile, FileStat)>, FileError> {
         let expected = temporary_name(&path.name, b"file");
         let locked = match lock_own(&path.dir, &expected, flags, locks) {
             Ok(None) => lock_random(&path.dir, &expected, flags, locks),
             locked => locked,
         };
-        let Some(LockedTempFile { name, file, is_new }) = locked? else { return Ok(None) };
-        let stat = FileStat::at_fd(&file)?;
+        let Some(locked) = locked? else { return Ok(None) };
+        let LockedTempFile { name, file, is_new } = &locked;
+        let stat = FileStat::at_fd(file)?;
         if u32::from(stat.meta.mode) != UNFINISHED_MODE {
             // A run killed after setting the final mode may have left the file readable by all, or set-id. Some file
             // systems have no modes.
-            let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
+            let _ = fchmod(file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
-        if name != expected && is_taken(&path.dir, &expected) {
+        if *name != expected && is_taken(&path.dir, &expected) {
             self.report_foreign(path, &expected);
         }
         // An earlier run may have recorded part of a larger file here, or had no common directory for journals.
@@ -114,10 +139,10 @@ impl TempFiles {
         if !is_used && (journal.is_some() || !is_new) && remove_journal(&beside) {
             self.report_foreign(path, &beside.name);
         }
-        if !self.add(&path.dir, &expected, name, journal) {
+        if !self.add(&path.dir, &expected, name.clone(), journal) {
             return Err(FileError::Stopped);
         }
-        Ok(Some((file, stat)))
+        Ok(Some((locked, stat)))
     }
 
     /// Renames a complete file to its final name.
@@ -226,6 +251,11 @@ impl TempFile {
         }
         unlink(&self.dir, &self.name);
     }
+}
+
+/// Flags for the open of a file that is to get a striping.
+pub fn flags_for(striping: Option<Striping>) -> OFlags {
+    if striping.is_some() { AWAITS_LAYOUT } else { OFlags::empty() }
 }
 
 /// Empties an earlier run's temporary file that is not resumed, since files before it may need the space.
@@ -439,7 +469,7 @@ mod tests {
 
     impl Default for TempFiles {
         fn default() -> Self {
-            Self::new(Box::new(|_, _| {}))
+            Self::new(Box::new(|_, _| {}), Box::new(|_, _| {}))
         }
     }
 
@@ -455,8 +485,8 @@ mod tests {
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (TempFiles::default(), TempFiles::default());
-        let held = first.open(&path(place.path(), false), None, &hasty()).unwrap();
-        let refused = second.open(&path(place.path(), false), None, &hasty()).unwrap_err().to_string();
+        let held = first.open(&path(place.path(), false), None, None, &hasty()).unwrap();
+        let refused = second.open(&path(place.path(), false), None, None, &hasty()).unwrap_err().to_string();
         let process = std::process::id();
         assert_eq!(
             refused,
@@ -475,7 +505,7 @@ mod tests {
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
         assert!(!has_name(&path.dir, &temporary, &early.into()).unwrap());
-        TempFiles::default().open(&path, None, &hasty()).unwrap();
+        TempFiles::default().open(&path, None, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -487,7 +517,7 @@ mod tests {
         let temporary = place.path().join(temporary_name(&path.name, b"file").to_string());
         fs::write(&temporary, "left").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
-        TempFiles::default().open(&path, None, &hasty()).unwrap();
+        TempFiles::default().open(&path, None, None, &hasty()).unwrap();
         let meta = fs::metadata(&temporary).unwrap();
         assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
@@ -496,10 +526,10 @@ mod tests {
     fn after_a_stop_no_file_gets_its_name_and_none_is_left() {
         let place = tempfile::tempdir().unwrap();
         let temp_files = TempFiles::default();
-        let file = temp_files.open(&path(place.path(), false), None, &hasty()).unwrap();
+        let file = temp_files.open(&path(place.path(), false), None, None, &hasty()).unwrap();
         temp_files.close(true);
         assert!(matches!(temp_files.finish(&path(place.path(), false), &file), Err(FileError::Stopped)));
-        assert!(matches!(temp_files.open(&path(place.path(), false), None, &hasty()), Err(FileError::Stopped)));
+        assert!(matches!(temp_files.open(&path(place.path(), false), None, None, &hasty()), Err(FileError::Stopped)));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
@@ -508,7 +538,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = path(place.path(), false);
         let temp_files = TempFiles::default();
-        let file = temp_files.open(&path, None, &hasty()).unwrap();
+        let file = temp_files.open(&path, None, None, &hasty()).unwrap();
         let temporary = place.path().join(temporary_name(&path.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
@@ -531,9 +561,9 @@ mod tests {
         for take in takes {
             take();
             let leaf = FileName { dir: path.dir.clone(), name: Name::new(b"journal").unwrap() };
-            let killed = TempFiles::default().open(&path, Some(&leaf), &hasty()).unwrap();
+            let killed = TempFiles::default().open(&path, Some(&leaf), None, &hasty()).unwrap();
             rustix::io::write(&killed, b"part").unwrap();
-            assert!(TempFiles::default().open(&path, None, &hasty()).is_err(), "another run writes it");
+            assert!(TempFiles::default().open(&path, None, None, &hasty()).is_err(), "another run writes it");
             drop(killed);
             // A run that starts once the name is free again finds it too.
             let aside = place.path().join("aside");
@@ -559,7 +589,7 @@ mod tests {
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
             let (temp_files, path) = (TempFiles::default(), path(place.path(), replaces));
-            let file = temp_files.open(&path, None, &hasty()).unwrap();
+            let file = temp_files.open(&path, None, None, &hasty()).unwrap();
             assert_eq!(temp_files.finish(&path, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);

@@ -28,7 +28,7 @@ use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::directory_locks::DirectoryLocks;
 use crate::receiver::place::journal::JournalLocation;
-use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
+use crate::receiver::place::temp_files::{ForeignReport, StripingReport, TempFiles};
 use crate::receiver::tree::case_folding::CaseFolding;
 use crate::receiver::tree::list_batches::ListedBatches;
 use crate::receiver::tree::merged_sources::MergedSources;
@@ -75,7 +75,7 @@ impl TargetTree {
             parents: Below::default(),
             list_batches: ListedBatches::default(),
             merged_sources: MergedSources::new(&copy.request.operands, copy.request.listed),
-            temp_files: TempFiles::new(foreign_report(copy)),
+            temp_files: TempFiles::new(foreign_report(copy), striping_report(copy)),
             copy_locks: CopyLocks::new(copy.request.again, directories, move |event| lock_reports.report_lock(event)),
             journals,
             case_folding: CaseFolding::default(),
@@ -96,6 +96,11 @@ impl TargetTree {
             ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
         }
     }
+}
+
+fn striping_report(copy: &Arc<ReceiverCopy>) -> StripingReport {
+    let copy = Arc::clone(copy);
+    Box::new(move |path, error| copy.report_refused_striping(path, error))
 }
 
 fn foreign_report(copy: &Arc<ReceiverCopy>) -> ForeignReport {
