@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use haul_base::copy::event::{ReadBackBytes, SandboxReport, SlowFile};
-use haul_base::copy::spec::{CompressionMethod, DeltaCounters};
+use haul_base::copy::spec::DeltaCounters;
 use haul_base::copy::summary::{ComparisonResult, CompressionResult, Summary};
 use haul_proto::wire::counters::PathFigures;
 use serde::Serialize;
@@ -189,7 +189,7 @@ struct PathFiguresFields {
 /// A compression method and its gain.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct CompressionFields {
+struct CompressionFields {
     codec: &'static str,
     level: Option<u8>,
     ratio: f64,
@@ -269,9 +269,7 @@ impl<'a> CopySummaryFields<'a> {
                 rate_limit_bytes_per_s: connection.rate_limit_bytes_per_s,
                 frames_resent: counters.frames_resent,
                 bytes_on_wire: counters.bytes_on_wire,
-                compression: summary
-                    .compression
-                    .map(|CompressionResult { method, ratio }| CompressionFields::new(method, ratio)),
+                compression: summary.compression.map(CompressionFields::from),
             },
             workers: summary.into(),
             slowest: diagnosis.slowest.iter().map(SlowFileFields::from).collect(),
@@ -368,9 +366,8 @@ impl PathFiguresFields {
     }
 }
 
-impl CompressionFields {
-    /// The fields of a method.
-    pub fn new(method: CompressionMethod, ratio: f64) -> Self {
+impl From<CompressionResult> for CompressionFields {
+    fn from(CompressionResult { method, ratio }: CompressionResult) -> Self {
         Self { codec: method.codec().name(), level: method.level(), ratio }
     }
 }
