@@ -9,6 +9,7 @@ use std::time::Duration;
 use haul_base::copy::event::TransportPath;
 use haul_control::probe::ping::Ping;
 use haul_show::paths::without_port;
+use serde::Serialize;
 
 const UNDER_LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Time in which queues on the path drain.
@@ -18,14 +19,15 @@ const IDLE_EVERY: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Round-trip times of echoes, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EchoFigures {
-    /// The shortest.
-    pub min_s: f64,
-    /// The median.
-    pub median_s: f64,
     /// The longest.
     pub max_s: f64,
+    /// The median.
+    pub median_s: f64,
+    /// The shortest.
+    pub min_s: f64,
 }
 
 impl EchoFigures {
@@ -42,11 +44,14 @@ impl EchoFigures {
 }
 
 /// Echoes of the idle path and under load.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RoundTrips {
     /// Before or after the data.
+    #[serde(rename = "ping_idle")]
     pub idle: Option<EchoFigures>,
     /// While data flowed.
+    #[serde(rename = "ping_loaded")]
     pub loaded: Option<EchoFigures>,
 }
 

@@ -3,7 +3,7 @@
 use super::flags::{self, COPY};
 use super::nearest::nearest;
 use super::row::OptionRow;
-use super::{net, probe, read, sweep};
+use super::{shared, sweep};
 
 /// A command: a word in first position.
 pub struct CommandRow {
@@ -27,13 +27,13 @@ pub const COMMANDS: [CommandRow; 18] = [
     command("clean", "PATH...", "delete partial files", || flags::partials::ALL),
     command("serve", "DIR", "accept transfers without ssh", || flags::serve::ALL),
     command("survey", "PATH...", "summarise what a copy would move", || flags::survey::ALL),
-    command("probe", "[SOURCE] TARGET", "measure disks and network", probe::rows),
-    command("net", "HOST", "measure the network alone", net::rows),
+    command("probe", "[SOURCE] TARGET", "measure disks and network", || &shared::PROBE),
+    command("net", "HOST", "measure the network alone", || &shared::NET),
     command("sweep", "SOURCE... TARGET", "benchmark settings", sweep::rows),
     command("report", "FILE...", "chart copies from their --json output", || flags::report::ALL),
     command("job", "STEP ...", "copy with many hosts, in shards", || ONLY_HELP),
     command("config", "[HOST]", "show effective options and their origin", || COPY),
-    command("read", "PATH", "print a file or a part of it; serve files to a program", read::rows).for_programs(),
+    command("read", "PATH", "print a file or a part of it; serve files to a program", || &shared::READ).for_programs(),
     command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
     command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
     command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),

@@ -14,7 +14,7 @@ use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
 use super::values::Values;
 use super::worker_task::{WorkerTask, worker_task};
-use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, version};
+use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, shared, version};
 
 /// A parsed command line.
 #[derive(Debug)]
@@ -211,7 +211,7 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     with_operands("probe", words, exists, |values, operands| match operands.len() {
         1 | 2 => {
             refuse_local_files_with_colons(&values, &operands, exists)?;
-            let (own, copy) = super::probe::split(&values);
+            let (own, copy) = shared::split(&values, flags::probe::ALL);
             Ok(Command::Probe(own, copy, operands))
         }
         _ => Err(UsageError::new("haul probe needs a target, or a source and a target")
@@ -224,8 +224,8 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("net", words, exists, |values, mut operands| match (operands.pop(), operands.len()) {
         (Some(host), 0) => {
-            let (is_reverse, copy) = super::net::split(&values);
-            Ok(Command::Net(is_reverse, copy, host))
+            let (own, copy) = shared::split(&values, flags::net::ALL);
+            Ok(Command::Net(own.is_set(&flags::net::REVERSE), copy, host))
         }
         _ => Err(UsageError::new("haul net needs a host")
             .remedy("haul net db1 sends to db1 for ten seconds")
@@ -239,7 +239,7 @@ fn read(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
         refuse_local_files_with_colons(&values, &operands, exists)?;
         match (operands.pop(), operands.len()) {
             (Some(place), 0) => {
-                let (own, copy) = super::read::split(&values);
+                let (own, copy) = shared::split(&values, flags::read::ALL);
                 Ok(Command::Read(own, copy, place))
             }
             _ => Err(UsageError::new("haul read needs one file").remedy("haul read db1:/archive/a prints it")),

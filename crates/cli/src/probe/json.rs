@@ -18,12 +18,37 @@ use super::ready::Check;
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "docs/JSON.md describes each field")]
 pub enum ProbeLine<'a> {
-    Check { id: &'a str, host: Option<&'a str>, fine: bool, message: JsonMessage },
+    Check {
+        id: &'a str,
+        host: Option<&'a str>,
+        fine: bool,
+        message: JsonMessage,
+    },
     End(Box<ProbedEndFields<'a>>),
-    Part(ProbedPartFields<'a>),
-    Notice { message: JsonMessage },
-    Forecast(ForecastFields<'a>),
-    Error { message: JsonMessage, status: u8 },
+    /// A part of the path, with its rate.
+    Part {
+        #[serde(flatten)]
+        part: PartName,
+        #[serde(flatten)]
+        result: PartResult<'a>,
+    },
+    Notice {
+        message: JsonMessage,
+    },
+    /// The predicted rate of a copy.
+    Forecast {
+        bytes_per_s: Option<f64>,
+        limit: Option<&'static str>,
+        next: Option<NextLimitFields>,
+        settings: BTreeMap<&'static str, OptionArgument<'a>>,
+        saved: Option<&'a str>,
+        sysctl: Option<&'a str>,
+        status: u8,
+    },
+    Error {
+        message: JsonMessage,
+        status: u8,
+    },
 }
 
 /// The properties of an end.
@@ -35,31 +60,9 @@ pub struct ProbedEndFields<'a> {
     cores: u16,
     aes: bool,
     version: &'a str,
-    #[serde(flatten)]
-    cpu_rates: CpuRateFields,
-    #[serde(flatten)]
-    sockets: SocketLimitFields,
-    free_memory_bytes: u64,
-    congestion_controls: Vec<&'a str>,
-    max_startups: Option<&'a str>,
-    clock_ahead_s: f64,
-    #[serde(flatten)]
-    free_space: FreeSpaceFields,
-}
-
-/// Rates of one CPU.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct CpuRateFields {
     hash_bytes_per_s: u64,
     checksum_bytes_per_s: u64,
     seal_bytes_per_s: u64,
-}
-
-/// The kernel's limits of sockets.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct SocketLimitFields {
     tcp_receive_window_max_bytes: u64,
     tcp_send_window_max_bytes: u64,
     rmem_max_bytes: u64,
@@ -68,31 +71,19 @@ struct SocketLimitFields {
     wmem_default_bytes: u64,
     optmem_max_bytes: u64,
     netdev_max_backlog_packets: u64,
-}
-
-/// Free space at the path.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FreeSpaceFields {
+    free_memory_bytes: u64,
+    congestion_controls: Vec<&'a str>,
+    max_startups: Option<&'a str>,
+    clock_ahead_s: f64,
     free_bytes: Option<u64>,
     free_files: Option<u64>,
-}
-
-/// A part of the path, with its rate.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub struct ProbedPartFields<'a> {
-    #[serde(flatten)]
-    part: PartName,
-    #[serde(flatten)]
-    result: PartResult<'a>,
 }
 
 /// The name of a part.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "part", rename_all = "snake_case")]
-enum PartName {
+pub enum PartName {
     Read { direct: bool },
     Network { asked_streams: Option<u16>, back: bool },
     Write { direct: bool },
@@ -103,7 +94,7 @@ enum PartName {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-enum PartResult<'a> {
+pub enum PartResult<'a> {
     Measured(Box<PartSampleFields<'a>>),
     Failed { message: JsonMessage },
 }
@@ -111,7 +102,7 @@ enum PartResult<'a> {
 /// The result of a part.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct PartSampleFields<'a> {
+pub struct PartSampleFields<'a> {
     bytes_per_s: f64,
     bytes: u64,
     start_s: f64,
@@ -127,23 +118,10 @@ struct PartSampleFields<'a> {
     transport: TransportFields<'a>,
 }
 
-/// The predicted rate of a copy.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-pub struct ForecastFields<'a> {
-    bytes_per_s: Option<f64>,
-    limit: Option<&'static str>,
-    next: Option<NextLimitFields>,
-    settings: BTreeMap<&'static str, OptionArgument<'a>>,
-    saved: Option<&'a str>,
-    sysctl: Option<&'a str>,
-    status: u8,
-}
-
 /// The next bottleneck.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct NextLimitFields {
+pub struct NextLimitFields {
     bytes_per_s: f64,
     limit: &'static str,
 }
@@ -164,29 +142,23 @@ pub fn end(end: &EndMeasurement, which: &str) -> String {
         cores: hello.cores,
         aes: hello.aes,
         version: &measured.version,
-        cpu_rates: CpuRateFields {
-            hash_bytes_per_s: measured.hash_bytes_per_s,
-            checksum_bytes_per_s: measured.check_bytes_per_s,
-            seal_bytes_per_s: measured.seal_bytes_per_s,
-        },
-        sockets: SocketLimitFields {
-            tcp_receive_window_max_bytes: hello.windows.receive_max_bytes,
-            tcp_send_window_max_bytes: hello.windows.send_max_bytes,
-            rmem_max_bytes: network.receive.max_bytes,
-            wmem_max_bytes: network.send.max_bytes,
-            rmem_default_bytes: network.receive.default_bytes,
-            wmem_default_bytes: network.send.default_bytes,
-            optmem_max_bytes: network.optmem_max_bytes,
-            netdev_max_backlog_packets: network.backlog_max_packets,
-        },
+        hash_bytes_per_s: measured.hash_bytes_per_s,
+        checksum_bytes_per_s: measured.check_bytes_per_s,
+        seal_bytes_per_s: measured.seal_bytes_per_s,
+        tcp_receive_window_max_bytes: hello.windows.receive_max_bytes,
+        tcp_send_window_max_bytes: hello.windows.send_max_bytes,
+        rmem_max_bytes: network.receive.max_bytes,
+        wmem_max_bytes: network.send.max_bytes,
+        rmem_default_bytes: network.receive.default_bytes,
+        wmem_default_bytes: network.send.default_bytes,
+        optmem_max_bytes: network.optmem_max_bytes,
+        netdev_max_backlog_packets: network.backlog_max_packets,
         free_memory_bytes: network.free_memory_bytes,
         congestion_controls: measured.congestion_controls.split_whitespace().collect(),
         max_startups: Some(measured.max_startups.as_str()).filter(|value| !value.is_empty()),
         clock_ahead_s: end.clock_ahead_us as f64 / 1e6,
-        free_space: FreeSpaceFields {
-            free_bytes: place.map(|place| place.free_bytes),
-            free_files: place.filter(|place| place.counts_files).map(|place| place.free_files),
-        },
+        free_bytes: place.map(|place| place.free_bytes),
+        free_files: place.filter(|place| place.counts_files).map(|place| place.free_files),
     })))
 }
 
@@ -210,13 +182,13 @@ pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
         durable: sample.is_durable,
         transport: (&sample.transport).into(),
     }));
-    encode(&ProbeLine::Part(ProbedPartFields { part: part.into(), result }))
+    encode(&ProbeLine::Part { part: part.into(), result })
 }
 
 /// A part that could not be measured.
 pub fn failed(part: ProbePart, why: &str) -> String {
     let result = PartResult::Failed { message: why.into() };
-    encode(&ProbeLine::Part(ProbedPartFields { part: part.into(), result }))
+    encode(&ProbeLine::Part { part: part.into(), result })
 }
 
 impl From<ProbePart> for PartName {
@@ -239,7 +211,7 @@ pub fn forecast(
     status: u8,
 ) -> String {
     let next = forecast.and_then(|forecast| forecast.next);
-    encode(&ProbeLine::Forecast(ForecastFields {
+    encode(&ProbeLine::Forecast {
         bytes_per_s: forecast.map(|forecast| forecast.rate),
         limit: forecast.map(|forecast| forecast.limit.id()),
         next: next.map(|(limit, bytes_per_s)| NextLimitFields { bytes_per_s, limit: limit.id() }),
@@ -247,7 +219,7 @@ pub fn forecast(
         saved,
         sysctl,
         status,
-    }))
+    })
 }
 
 /// A warning.

@@ -117,9 +117,9 @@ fn sample(sample: &CompressionSample) -> Vec<DocumentBlock> {
     for packed in &sample.methods {
         let speed =
             packed.bytes_per_s.map_or_else(|| "no data to compress".to_owned(), |speed| rate(speed) + " a core");
-        let level = packed.method.level().map_or_else(String::new, |level| format!("level {level}, "));
-        let ratio = format!("{:.2} to 1 ({level}{speed})", 1.0 / packed.left.max(1e-6));
-        rows.push((packed.method.codec().name(), ratio));
+        let level = packed.level.map_or_else(String::new, |level| format!("level {level}, "));
+        let ratio = format!("{:.2} to 1 ({level}{speed})", packed.ratio);
+        rows.push((packed.codec, ratio));
     }
     rows.push(("choice", choice(sample)));
     vec![facts(rows)]
@@ -128,8 +128,8 @@ fn sample(sample: &CompressionSample) -> Vec<DocumentBlock> {
 /// The compression that a copy between hosts would choose.
 fn choice(sample: &CompressionSample) -> String {
     let quickest = sample.methods.iter().find_map(|packed| packed.bytes_per_s);
-    let best = sample.methods.iter().map(|packed| packed.left).fold(1.0, f64::min);
-    let Some(quickest) = quickest.filter(|_| sample.stubborn < STUBBORN_MIN && best < LEFT_MAX) else {
+    let best = sample.methods.iter().map(|packed| packed.ratio).fold(1.0, f64::max);
+    let Some(quickest) = quickest.filter(|_| sample.stubborn < STUBBORN_MIN && best.recip() < LEFT_MAX) else {
         return "sent uncompressed: compression saves nothing".to_owned();
     };
     let below = rate(quickest.min(1e9 / PIPE_MIN_NS_PER_BYTE));
@@ -216,10 +216,7 @@ fn kinds(survey: &Survey, rows: usize) -> Vec<DocumentBlock> {
     let named = survey.kinds.iter().take(rows).map(|kind| row(ending(&kind.ending), kind.sum));
     let mut shown: Vec<_> = named.collect();
     let mut others = survey.other_kinds;
-    survey.kinds.iter().skip(rows).for_each(|kind| {
-        others.files += kind.sum.files;
-        others.bytes = others.bytes.saturating_add(kind.sum.bytes);
-    });
+    survey.kinds.iter().skip(rows).for_each(|kind| others.add_all(&kind.sum));
     if others.files > 0 {
         shown.push(row("(others)".to_owned(), others));
     }
@@ -234,7 +231,6 @@ pub fn ending(ending: &[u8]) -> String {
 #[cfg(test)]
 pub mod tests {
     use haul_inspect::survey::{BigDirectory, BigFile, ExtensionTotals, MethodResult, SurveyDirectory};
-    use haul_proto::compression::CompressionMethod;
 
     use super::*;
     use crate::survey::outlook::Outlook;
@@ -245,7 +241,7 @@ pub mod tests {
 
     /// A survey with all kinds of results.
     pub fn example() -> Survey {
-        let packed = |method, left, speed| MethodResult { method, left, bytes_per_s: Some(speed) };
+        let packed = |codec, level, ratio, speed| MethodResult { codec, level, ratio, bytes_per_s: Some(speed) };
         let node = |name: &str, all: FileTotals, own: FileTotals, children| SurveyDirectory {
             name: name.into(),
             all,
@@ -305,7 +301,7 @@ pub mod tests {
                 files: 2,
                 bytes: 3_000_000,
                 stubborn: 0.25,
-                methods: vec![packed(CompressionMethod::Lz4, 0.5, 7e8), packed(CompressionMethod::Zstd(3), 0.25, 3e8)],
+                methods: vec![packed("lz4", None, 2.0, 7e8), packed("zstd", Some(3), 4.0, 3e8)],
             }),
             there: Some(TargetSurvey {
                 same: sum_of(1, 7),
@@ -323,10 +319,11 @@ pub mod tests {
 
     #[test]
     fn incompressible_files_are_sent_unchanged() {
-        let methods = |left| vec![MethodResult { method: CompressionMethod::Lz4, left, bytes_per_s: Some(2e8) }];
-        let text = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
+        let methods = |ratio| vec![MethodResult { codec: "lz4", level: None, ratio, bytes_per_s: Some(2e8) }];
+        let text =
+            |stubborn, ratio| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(ratio) });
         assert!(text(1.0, 1.0).starts_with("sent uncompressed"));
-        assert!(text(0.0, 0.97).starts_with("sent uncompressed"));
-        assert_eq!(text(0.0, 0.5), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
+        assert!(text(0.0, 1.03).starts_with("sent uncompressed"));
+        assert_eq!(text(0.0, 2.0), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use haul_inspect::survey::Survey;
 use haul_proto::path::escape;
 use haul_show::units::{duration, rate, size};
+use serde::Serialize;
 
 use crate::probe::figures::ProbeFigures;
 
@@ -16,16 +17,26 @@ pub enum Outlook {
     /// The host has no saved measurements.
     Unmeasured(String),
     /// The host has saved measurements.
-    Measured {
-        /// The host.
-        host: String,
-        /// The saved forecast.
-        figures: ProbeFigures,
-        /// Bytes to send.
-        bytes: u64,
-        /// The estimated time.
-        time: Duration,
-    },
+    Measured(CopyEstimate),
+}
+
+/// An estimated time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CopyEstimate {
+    /// Bytes to send.
+    pub bytes: u64,
+    /// The saved rate.
+    pub bytes_per_s: f64,
+    /// The host.
+    pub host: String,
+    /// The time of the measurement.
+    pub measured: String,
+    /// The estimated time.
+    pub seconds: f64,
+    /// The saved bottleneck, in words.
+    #[serde(skip)]
+    pub limit: String,
 }
 
 /// Longest time shown as a number.
@@ -36,9 +47,14 @@ impl Outlook {
     pub fn new(survey: &Survey, host: Option<String>, figures: Option<ProbeFigures>) -> Self {
         let Some(host) = host else { return Self::NoHost };
         let Some(figures) = figures else { return Self::Unmeasured(host) };
-        let bytes = bytes(survey);
-        let seconds = (bytes as f64 / figures.bytes_per_s.max(1.0)).min(TIME_MAX_S);
-        Self::Measured { host, figures, bytes, time: Duration::from_secs_f64(seconds) }
+        let (bytes, ProbeFigures { bytes_per_s, limit, when: measured }) = (bytes(survey), figures);
+        let time = Duration::from_secs_f64((bytes as f64 / bytes_per_s.max(1.0)).min(TIME_MAX_S));
+        Self::Measured(CopyEstimate { bytes, bytes_per_s, host, measured, seconds: time.as_secs_f64(), limit })
+    }
+
+    /// The estimate, if there is one.
+    pub fn estimate(&self) -> Option<&CopyEstimate> {
+        if let Self::Measured(estimate) = self { Some(estimate) } else { None }
     }
 
     /// The estimate as a line of text.
@@ -51,13 +67,11 @@ impl Outlook {
                 let host = escape(host.as_bytes());
                 format!("unknown: measure the path with haul probe --save {host}:PATH")
             }
-            Self::Measured { host, figures, bytes, time } => {
-                let host = escape(host.as_bytes());
-                let ProbeFigures { bytes_per_s, limit, when } = figures;
-                let [limit, when] = [limit, when].map(|text| escape(text.as_bytes()));
+            Self::Measured(CopyEstimate { bytes, bytes_per_s, host, measured, seconds, limit }) => {
+                let [host, limit, when] = [host, limit, measured].map(|text| escape(text.as_bytes()));
                 format!(
                     "{} for {} to {host}, at the probed {} ({when}; limited by {limit}); small files take longer",
-                    duration(*time),
+                    duration(Duration::from_secs_f64(*seconds)),
                     size(*bytes),
                     rate(*bytes_per_s)
                 )
@@ -93,7 +107,7 @@ mod tests {
         survey.totals.data_bytes = u64::MAX;
         for bytes_per_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let figures = ProbeFigures { bytes_per_s, limit: String::new(), when: String::new() };
-            assert!(matches!(Outlook::new(&survey, Some("a".into()), Some(figures)), Outlook::Measured { .. }));
+            assert!(matches!(Outlook::new(&survey, Some("a".into()), Some(figures)), Outlook::Measured(_)));
         }
     }
 }

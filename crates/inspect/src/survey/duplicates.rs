@@ -12,6 +12,7 @@ use haul_base::sys::sync::lock;
 use haul_engine::fs::{FileIdentity, FollowLinks};
 use haul_engine::read_at;
 use haul_engine::sys::machine::cores;
+use serde::Serialize;
 
 use super::catalog::{Catalog, CatalogOpener, FileId};
 use super::tally::FileTotals;
@@ -35,19 +36,23 @@ const READERS: usize = 8;
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// Results of the search for duplicates.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct DuplicateFiles {
     /// Number of sets of equal files.
     pub sets: u64,
     /// Files beyond the first of each set, and their bytes: the possible savings.
     pub spare: FileTotals,
     /// The sets with the largest savings, largest first.
+    #[serde(skip)]
     pub biggest: Vec<DuplicateSet>,
     /// Read bytes.
+    #[serde(rename = "read_bytes")]
     pub read: u64,
     /// Files of equal size that were not compared for lack of time.
     pub late: FileTotals,
     /// Files dropped from the catalog for lack of room.
+    #[serde(rename = "not_held")]
     pub left_out: FileTotals,
     /// The smallest size without dropped files, unless the catalog was closed.
     pub held_from: u64,

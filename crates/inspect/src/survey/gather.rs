@@ -21,7 +21,7 @@ use rustix::fs::FileType;
 
 use super::catalog::Catalog;
 use super::sample::FramePicker;
-use super::tally::{BigDirectory, BigFile, FileTotals, LinkedTally, SizeClasses, SurveyTotals, UnreadableEntry};
+use super::tally::{BigDirectory, BigFile, FileTotals, LinkedTally, SizeClasses};
 use super::tree::SurveyDirectory;
 use super::{Ask, Survey, SurveyObserver, SurveyProgress, SurveyStage, duplicates};
 use crate::survey::extensions::ExtensionTable;
@@ -54,13 +54,13 @@ impl DirectoryStack {
 
 /// The results of the walk.
 pub struct SurveyResult {
-    totals: SurveyTotals,
+    /// The totals, and unreadable entries.
+    found: Survey,
     sizes: SizeClasses,
     directories: TopN<BigDirectory>,
     files: TopN<BigFile>,
     kinds: ExtensionTable,
     tree: DirectoryStack,
-    unreadable: UnreadableEntry,
     linked: LinkedTally,
     /// `None` without a search for duplicates.
     catalog: Option<Catalog>,
@@ -94,7 +94,7 @@ pub fn gather(
     for path in &ask.paths {
         gathered.operand(path, &ahead, filter, &cache, &mut parents, listener);
     }
-    let seen = gathered.totals.files.bytes;
+    let seen = gathered.found.totals.files.bytes;
     gathered.tree.root.finish(seen);
     if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(gathered) }
 }
@@ -102,13 +102,12 @@ pub fn gather(
 impl SurveyResult {
     fn new(ask: &Ask, beside: Option<TargetComparison>) -> Self {
         Self {
-            totals: SurveyTotals::default(),
+            found: Survey::default(),
             sizes: SizeClasses::default(),
             directories: TopN::new(BIGGEST),
             files: TopN::new(BIGGEST),
             kinds: ExtensionTable::default(),
             tree: DirectoryStack::default(),
-            unreadable: UnreadableEntry::default(),
             linked: LinkedTally::default(),
             catalog: ask.duplicates.then(Catalog::new),
             picker: ask.sample.then(FramePicker::new),
@@ -139,7 +138,7 @@ impl SurveyResult {
                 Err(error) => self.fail(typed.to_vec(), &describe(&error)),
             },
             FileType::RegularFile => self.operand_file(path, &stat, cache, parents),
-            _ => self.totals.others += 1,
+            _ => self.found.totals.others += 1,
         }
     }
 
@@ -177,9 +176,9 @@ impl SurveyResult {
         let typed = path.as_os_str().as_bytes();
         for found in walker {
             self.found(path, typed, root, found);
-            if self.totals.files.files >= self.reported + REPORT_EVERY {
-                self.reported = self.totals.files.files;
-                let FileTotals { files, bytes } = self.totals.files;
+            if self.found.totals.files.files >= self.reported + REPORT_EVERY {
+                self.reported = self.found.totals.files.files;
+                let FileTotals { files, bytes } = self.found.totals.files;
                 listener(SurveyProgress { stage: SurveyStage::Walking, files, bytes });
             }
         }
@@ -193,22 +192,22 @@ impl SurveyResult {
         match found {
             WalkEntry::EnterDir { dir, .. } => self.enter(path, typed, root, &dir),
             WalkEntry::LeaveDir { dir, .. } => self.leave(typed, &dir),
-            WalkEntry::Filtered { .. } => self.totals.filtered += 1,
-            WalkEntry::FilteredFiles { count } => self.totals.filtered += count,
+            WalkEntry::Filtered { .. } => self.found.totals.filtered += 1,
+            WalkEntry::FilteredFiles { count } => self.found.totals.filtered += count,
             WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => {
-                self.totals.left_out += 1
+                self.found.totals.left_out += 1
             }
             WalkEntry::File { parent, name, links, stat } => self.file(typed, &parent, &name, links, &stat),
-            WalkEntry::Symlink { .. } => self.totals.links += 1,
-            WalkEntry::Node { .. } => self.totals.others += 1,
-            WalkEntry::LeftOut { .. } => self.totals.left_out += 1,
+            WalkEntry::Symlink { .. } => self.found.totals.links += 1,
+            WalkEntry::Node { .. } => self.found.totals.others += 1,
+            WalkEntry::LeftOut { .. } => self.found.totals.left_out += 1,
             WalkEntry::Vanished { .. } | WalkEntry::VanishedDir { .. } => {}
             WalkEntry::Failed { path, error } => self.fail(below(typed, &path), &describe(&error)),
         }
     }
 
     fn enter(&mut self, path: &Path, typed: &[u8], root: &Dir, dir: &Dir) {
-        self.totals.directories += 1;
+        self.found.totals.directories += 1;
         match dir.name() {
             None => {
                 self.tree.open.push(SurveyDirectory::new(typed.to_vec()));
@@ -229,23 +228,23 @@ impl SurveyResult {
         self.beside.iter_mut().for_each(TargetComparison::leave);
         let (own, all) = (node.own, node.all);
         self.directories.offer(all.bytes, || BigDirectory { path: below(typed, &dir.path_bytes()), own, all });
-        let (depth, seen) = (self.tree.open.len() + 1, self.totals.files.bytes);
+        let (depth, seen) = (self.tree.open.len() + 1, self.found.totals.files.bytes);
         self.tree.innermost().adopt(node, depth, seen);
     }
 
     /// Adds a file of the innermost directory, or a named one.
     fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: FollowLinks, stat: &FileStat) {
         let bytes = stat.size;
-        self.totals.files.add(bytes);
+        self.found.totals.files.add(bytes);
         self.sizes.add(bytes);
         self.kinds.add(name.as_bytes(), bytes);
         let path = || below(typed, &parent.path_of(name.as_bytes()));
         self.files.offer(bytes, || BigFile { path: path(), bytes });
         if stat.meta.mode & READABLE != READABLE && parent.is_denied(name, links).unwrap_or(false) {
-            self.unreadable.add(path, || describe(&std::io::ErrorKind::PermissionDenied.into()));
+            self.found.unreadable.add(path, || describe(&std::io::ErrorKind::PermissionDenied.into()));
         }
         let data_bytes = data_bytes(parent, name, links, stat);
-        self.totals.data_bytes = self.totals.data_bytes.saturating_add(data_bytes);
+        self.found.totals.data_bytes = self.found.totals.data_bytes.saturating_add(data_bytes);
         let is_named = self.tree.open.is_empty();
         match &mut self.beside {
             Some(beside) if is_named => beside.operand(name, stat, data_bytes),
@@ -255,19 +254,19 @@ impl SurveyResult {
         self.tree.innermost().add(bytes);
         self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes, data_bytes));
         match self.linked.count_name(stat) {
-            true => self.totals.linked.add(bytes),
+            true => self.found.totals.linked.add(bytes),
             false => self.catalog.iter_mut().for_each(|catalog| catalog.add(name, links, bytes)),
         }
     }
 
     fn fail(&mut self, path: Vec<u8>, text: &str) {
-        self.unreadable.add(|| path, || text.to_owned());
+        self.found.unreadable.add(|| path, || text.to_owned());
     }
 
     /// Reads files if requested, and returns the survey.
     pub fn finish(self, ask: &Ask, cancel: &Cancel, listener: SurveyObserver<'_>) -> Result<Survey, Error> {
         let deadline = Instant::now() + ask.time;
-        let files = self.totals.files.files;
+        let files = self.found.totals.files.files;
         let sample = self.picker.and_then(|picker| {
             picker.measure(deadline, cancel, |bytes| {
                 listener(SurveyProgress { stage: SurveyStage::Sampling, files, bytes })
@@ -283,17 +282,16 @@ impl SurveyResult {
         }
         let (kinds, other_kinds) = self.kinds.finish();
         Ok(Survey {
-            totals: self.totals,
             sizes: self.sizes.finish(),
             directories: self.directories.into_sorted(),
             files: self.files.into_sorted(),
             kinds,
             other_kinds,
             tree: self.tree.root,
-            unreadable: self.unreadable,
             duplicates,
             sample,
             there: self.beside.map(TargetComparison::finish),
+            ..self.found
         })
     }
 }

@@ -12,6 +12,7 @@ use haul_proto::compression::sample::is_promising;
 use haul_proto::compression::{CompressionMethod, LEVEL_DEFAULT};
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
+use serde::Serialize;
 
 /// Picked bytes, and most frames read: 64 MiB.
 const PICKS: usize = 128;
@@ -20,8 +21,12 @@ const FRAME: usize = FrameLen::DEFAULT.get() as usize;
 /// The measured methods.
 const METHODS: [CompressionMethod; 2] = [CompressionMethod::Lz4, CompressionMethod::Zstd(LEVEL_DEFAULT)];
 
+/// Smallest compressed size per byte that counts.
+const LEFT_MIN: f64 = 1e-6;
+
 /// Compressibility.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct CompressionSample {
     /// Sampled files.
     pub files: u64,
@@ -34,12 +39,15 @@ pub struct CompressionSample {
 }
 
 /// Result of a method.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct MethodResult {
-    /// The method.
-    pub method: CompressionMethod,
-    /// Compressed size per byte: 0.25 is a ratio of four to one.
-    pub left: f64,
+    /// The method's name.
+    pub codec: &'static str,
+    /// Its level, if it has levels.
+    pub level: Option<u8>,
+    /// Bytes per compressed byte.
+    pub ratio: f64,
     /// Bytes per second compressed by one core of this machine; `None` if not measured.
     pub bytes_per_s: Option<f64>,
 }
@@ -240,7 +248,8 @@ impl PayloadMeter {
         let methods = METHODS.into_iter().zip(self.left).zip(self.took).map(|((method, left), took)| {
             let seconds = took.as_secs_f64();
             let bytes_per_s = (self.tried > 0.0 && seconds > 0.0).then(|| self.tried / seconds);
-            MethodResult { method, left: left / self.times, bytes_per_s }
+            let ratio = 1.0 / (left / self.times).max(LEFT_MIN);
+            MethodResult { codec: method.codec().name(), level: method.level(), ratio, bytes_per_s }
         });
         Some(CompressionSample { files, bytes, stubborn: self.stubborn / self.times, methods: methods.collect() })
     }
@@ -299,11 +308,11 @@ mod tests {
     fn noise_is_stubborn_and_text_is_not() {
         let temp = tempfile::tempdir().unwrap();
         let noisy = sample(temp.path(), &[("noise", noise(3 << 20))]);
-        assert_eq!((noisy.stubborn, noisy.methods[1].left), (1.0, 1.0));
+        assert_eq!((noisy.stubborn, noisy.methods[1].ratio), (1.0, 1.0));
         assert!(noisy.methods.iter().all(|method| method.bytes_per_s.is_none()));
         let plain = sample(temp.path(), &[("text", text(3 << 20))]);
         assert_eq!(plain.stubborn, 0.0);
-        assert!(plain.methods[1].left < 0.3 && plain.methods[1].left < plain.methods[0].left, "{plain:?}");
+        assert!(plain.methods[1].ratio > 1.0 / 0.3 && plain.methods[1].ratio > plain.methods[0].ratio, "{plain:?}");
         assert!(plain.methods[1].bytes_per_s.is_some());
         assert_eq!((plain.files, plain.bytes), (1, 3 << 20));
     }

@@ -1,8 +1,9 @@
 //! Totals, size classes and unreadable entries.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use haul_engine::fs::{FileIdentity, FileStat};
+use serde::{Serialize, Serializer};
 
 /// Most listed unreadable entries.
 const UNREADABLE_MAX: usize = 20;
@@ -10,7 +11,8 @@ const UNREADABLE_MAX: usize = 20;
 const LINKED_MAX: usize = 1 << 20;
 
 /// Files, and their bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct FileTotals {
     /// Their number.
     pub files: u64,
@@ -33,19 +35,22 @@ impl FileTotals {
 }
 
 /// Totals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct SurveyTotals {
     /// Names of files, and their bytes: data of a copy without `--hard-links`.
+    #[serde(flatten)]
     pub files: FileTotals,
+    /// Bytes of files without their holes.
+    pub data_bytes: u64,
     /// Directories, the named ones included.
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
     /// Devices, FIFOs and sockets: a copy skips them by default.
     pub others: u64,
-    /// Bytes of files without their holes.
-    pub data_bytes: u64,
     /// Further names of files, and their bytes: savings by `--hard-links`.
+    #[serde(serialize_with = "sorted")]
     pub linked: FileTotals,
     /// Entries excluded by filters.
     pub filtered: u64,
@@ -53,14 +58,21 @@ pub struct SurveyTotals {
     pub left_out: u64,
 }
 
+/// Serialises totals with sorted keys.
+fn sorted<S: Serializer>(FileTotals { files, bytes }: &FileTotals, serializer: S) -> Result<S::Ok, S::Error> {
+    BTreeMap::from([("files", files), ("bytes", bytes)]).serialize(serializer)
+}
+
 /// A size class of files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(inline))]
 pub struct SizeClass {
     /// Smallest size.
     pub from: u64,
     /// Upper bound of the size, exclusive.
     pub below: u64,
     /// Number and bytes of the files.
+    #[serde(flatten)]
     pub sum: FileTotals,
 }
 

@@ -14,12 +14,14 @@ use haul_proto::path::{Name, escape};
 use haul_proto::timestamps::looks_stored;
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use serde::Serialize;
 
 use super::Ask;
 use super::tally::FileTotals;
 
 /// Comparison with the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct TargetSurvey {
     /// Files of the same size and time, which a copy keeps.
     pub same: FileTotals,

@@ -19,7 +19,6 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 pub use self::event::{FailureLine, JobLine, NoticeLine};
-pub use self::summary::CompressionFields;
 pub use self::transport::TransportFields;
 use super::human::Human;
 use super::{Half, Show};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use haul_base::copy::event::{ReadBackBytes, SandboxReport, SlowFile};
-use haul_base::copy::spec::{CompressionMethod, DeltaCounters};
+use haul_base::copy::spec::DeltaCounters;
 use haul_base::copy::summary::{ComparisonResult, CompressionResult, Summary};
 use haul_proto::wire::counters::PathFigures;
 use serde::Serialize;
@@ -21,39 +21,48 @@ use crate::verdict::VerdictFields;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(inline))]
 pub struct CopySummaryFields<'a> {
-    #[serde(flatten)]
-    entries: CopiedEntryFields,
-    #[serde(flatten)]
-    data: CopiedDataFields,
-    #[serde(flatten)]
-    connection: ConnectionFields<'a>,
-    #[serde(flatten)]
-    diagnosis: DiagnosisFields<'a>,
-    #[serde(flatten)]
-    wire: WireFields,
-    #[serde(flatten)]
-    workers: WorkerFields,
-    #[serde(serialize_with = "sorted")]
-    slowest: Vec<SlowFileFields>,
-    #[serde(flatten)]
-    written: WrittenFields,
-    #[serde(flatten)]
-    sync: SyncFields,
-    read_back: Option<ReadBackFields>,
-    #[serde(flatten)]
-    sandboxes: SandboxesFields<'a>,
-    status: u8,
-}
-
-/// Entries of a copy.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct CopiedEntryFields {
     files_copied: u64,
     files_skipped: u64,
     failed: u64,
     #[serde(flatten)]
     walked: WalkedFields,
+    bytes: u64,
+    bytes_skipped: u64,
+    seconds: f64,
+    paused_s: f64,
+    bytes_per_s: f64,
+    restarts: u32,
+    #[serde(serialize_with = "sorted")]
+    transport: TransportFields<'a>,
+    streams: u16,
+    cipher: Option<&'static str>,
+    path: Option<PathFiguresFields>,
+    verdict: Option<VerdictFields<'a>>,
+    parts: BTreeMap<&'static str, PartFields>,
+    load: LoadFields,
+    rate_limit_bytes_per_s: Option<u64>,
+    frames_resent: u64,
+    bytes_on_wire: u64,
+    compression: Option<CompressionFields>,
+    #[serde(flatten)]
+    workers: WorkerFields,
+    #[serde(serialize_with = "sorted")]
+    slowest: Vec<SlowFileFields>,
+    target_written_bytes: u64,
+    cloned_bytes: u64,
+    durable: bool,
+    delta: Option<DeltaFields>,
+    deleted: u64,
+    backed_up: u64,
+    linked: u64,
+    adjusted: u64,
+    deleted_at_source: u64,
+    left_at_source: u64,
+    dry_run: bool,
+    read_back: Option<ReadBackFields>,
+    #[serde(flatten)]
+    sandboxes: SandboxesFields<'a>,
+    status: u8,
 }
 
 /// Entries besides files, and entries excluded by the walk.
@@ -65,71 +74,6 @@ struct WalkedFields {
     vanished: u64,
     left_out: u64,
     filtered: u64,
-}
-
-/// Bytes of a copy, and its time.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct CopiedDataFields {
-    bytes: u64,
-    bytes_skipped: u64,
-    seconds: f64,
-    paused_s: f64,
-    bytes_per_s: f64,
-    restarts: u32,
-}
-
-/// The data connections.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct ConnectionFields<'a> {
-    #[serde(serialize_with = "sorted")]
-    transport: TransportFields<'a>,
-    streams: u16,
-    cipher: Option<&'static str>,
-    path: Option<PathFiguresFields>,
-}
-
-/// The bottleneck of the copy.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct DiagnosisFields<'a> {
-    verdict: Option<VerdictFields<'a>>,
-    parts: BTreeMap<&'static str, PartFields>,
-    load: LoadFields,
-}
-
-/// Data on the wire.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct WireFields {
-    rate_limit_bytes_per_s: Option<u64>,
-    frames_resent: u64,
-    bytes_on_wire: u64,
-    compression: Option<CompressionFields>,
-}
-
-/// The target's writes.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct WrittenFields {
-    target_written_bytes: u64,
-    cloned_bytes: u64,
-    durable: bool,
-    delta: Option<DeltaFields>,
-}
-
-/// Changes besides copied files.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-struct SyncFields {
-    deleted: u64,
-    backed_up: u64,
-    linked: u64,
-    adjusted: u64,
-    deleted_at_source: u64,
-    left_at_source: u64,
-    dry_run: bool,
 }
 
 /// The sandboxes of both workers.
@@ -189,7 +133,7 @@ struct PathFiguresFields {
 /// A compression method and its gain.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct CompressionFields {
+struct CompressionFields {
     codec: &'static str,
     level: Option<u8>,
     ratio: f64,
@@ -240,56 +184,40 @@ impl<'a> CopySummaryFields<'a> {
         let Summary { files, times, connection, diagnosis, counters, sync, integrity, .. } = summary;
         let verdict = diagnosis.verdict.as_ref();
         Self {
-            entries: CopiedEntryFields {
-                files_copied: files.copied,
-                files_skipped: files.skipped,
-                failed: files.failed,
-                walked: summary.into(),
-            },
-            data: CopiedDataFields {
-                bytes: files.bytes,
-                bytes_skipped: files.bytes_skipped,
-                seconds: times.elapsed.as_secs_f64(),
-                paused_s: times.paused.as_secs_f64(),
-                bytes_per_s: bytes_per_s(files.bytes, times.elapsed),
-                restarts: times.restarts,
-            },
-            connection: ConnectionFields {
-                transport: (&connection.transport).into(),
-                streams: connection.streams,
-                cipher: connection.cipher.map(names::cipher),
-                path: PathFiguresFields::of(&connection.path),
-            },
-            diagnosis: DiagnosisFields {
-                verdict: verdict.map(|verdict| VerdictFields::new(verdict, &diagnosis.advice)),
-                parts: parts::fields(summary),
-                load: LoadFields::new(&summary.ends),
-            },
-            wire: WireFields {
-                rate_limit_bytes_per_s: connection.rate_limit_bytes_per_s,
-                frames_resent: counters.frames_resent,
-                bytes_on_wire: counters.bytes_on_wire,
-                compression: summary
-                    .compression
-                    .map(|CompressionResult { method, ratio }| CompressionFields::new(method, ratio)),
-            },
+            files_copied: files.copied,
+            files_skipped: files.skipped,
+            failed: files.failed,
+            walked: summary.into(),
+            bytes: files.bytes,
+            bytes_skipped: files.bytes_skipped,
+            seconds: times.elapsed.as_secs_f64(),
+            paused_s: times.paused.as_secs_f64(),
+            bytes_per_s: bytes_per_s(files.bytes, times.elapsed),
+            restarts: times.restarts,
+            transport: (&connection.transport).into(),
+            streams: connection.streams,
+            cipher: connection.cipher.map(names::cipher),
+            path: PathFiguresFields::of(&connection.path),
+            verdict: verdict.map(|verdict| VerdictFields::new(verdict, &diagnosis.advice)),
+            parts: parts::fields(summary),
+            load: LoadFields::new(&summary.ends),
+            rate_limit_bytes_per_s: connection.rate_limit_bytes_per_s,
+            frames_resent: counters.frames_resent,
+            bytes_on_wire: counters.bytes_on_wire,
+            compression: summary.compression.map(CompressionFields::from),
             workers: summary.into(),
             slowest: diagnosis.slowest.iter().map(SlowFileFields::from).collect(),
-            written: WrittenFields {
-                target_written_bytes: counters.bytes_stored,
-                cloned_bytes: files.cloned_bytes,
-                durable: integrity.durable,
-                delta: summary.delta.as_ref().map(DeltaFields::from),
-            },
-            sync: SyncFields {
-                deleted: sync.removed,
-                backed_up: sync.backed_up,
-                linked: sync.linked,
-                adjusted: sync.adjusted,
-                deleted_at_source: sync.removed_at_source,
-                left_at_source: sync.left_at_source,
-                dry_run: summary.is_dry,
-            },
+            target_written_bytes: counters.bytes_stored,
+            cloned_bytes: files.cloned_bytes,
+            durable: integrity.durable,
+            delta: summary.delta.as_ref().map(DeltaFields::from),
+            deleted: sync.removed,
+            backed_up: sync.backed_up,
+            linked: sync.linked,
+            adjusted: sync.adjusted,
+            deleted_at_source: sync.removed_at_source,
+            left_at_source: sync.left_at_source,
+            dry_run: summary.is_dry,
             read_back: integrity.read_back.as_ref().map(ReadBackFields::from),
             sandboxes: summary.into(),
             status,
@@ -368,9 +296,8 @@ impl PathFiguresFields {
     }
 }
 
-impl CompressionFields {
-    /// The fields of a method.
-    pub fn new(method: CompressionMethod, ratio: f64) -> Self {
+impl From<CompressionResult> for CompressionFields {
+    fn from(CompressionResult { method, ratio }: CompressionResult) -> Self {
         Self { codec: method.codec().name(), level: method.level(), ratio }
     }
 }

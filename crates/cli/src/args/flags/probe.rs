@@ -3,7 +3,7 @@
 use super::*;
 
 options! {
-    /// Options of `haul probe` besides those of a copy ([`crate::args::probe`]).
+    /// Options of `haul probe` besides those of a copy ([`crate::args::shared`]).
     ALL;
     NETWORK: Switch = row("network", None, Nothing, Output, "measure only the network: from memory to memory, back and forth").switch();
     TIME: Single<Duration> = row("time", None, One("TIME"), Output, "measure each part for TIME (default: 3s)").one(|a| a.time(SECOND..=SECOND * 600, "from 1s to 10m"));

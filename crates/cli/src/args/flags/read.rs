@@ -3,7 +3,7 @@
 use super::*;
 
 options! {
-    /// Options of `haul read` besides those of a copy ([`crate::args::read`]).
+    /// Options of `haul read` besides those of a copy ([`crate::args::shared`]).
     ALL;
     RANGE: Single<(u64, u64)> = row("range", None, One("OFFSET+LENGTH"), Output, "print LENGTH bytes from byte OFFSET on, each a SIZE").one(byte_range);
     SESSION: Switch = row("session", None, Nothing, Output, "for programs: answer requests on standard input until it ends").switch();

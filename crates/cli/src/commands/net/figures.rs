@@ -5,19 +5,21 @@ use std::time::Duration;
 use haul_base::copy::event::{Bottleneck, Sockets};
 use haul_base::copy::summary::{EndSummary, Summary};
 use haul_show::units;
+use serde::Serialize;
 
 use crate::echoes::RoundTrips;
 
 /// An interval.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct IntervalFigures {
     /// Its end, since the connection.
-    pub end: Duration,
+    pub end_s: f64,
     /// Bytes per second at the target.
     pub bytes_per_s: f64,
     /// Retransmitted segments.
     pub retransmitted: u64,
-    /// The kernel's mean round trip of the data's connections, in seconds; `None` without a sample.
+    /// The kernel's mean round trip of the data's connections, in seconds, if there was a sample.
     pub round_trip_s: Option<f64>,
     /// Streams in use.
     pub streams: u16,
@@ -27,7 +29,7 @@ impl IntervalFigures {
     /// The figures of `bytes` in a step.
     pub fn new(end: Duration, step: Duration, bytes: u64, sockets: &Sockets, streams: u16) -> Self {
         Self {
-            end,
+            end_s: end.as_secs_f64(),
             bytes_per_s: units::bytes_per_s(bytes, step),
             retransmitted: sockets.retransmitted,
             round_trip_s: mean_s(sockets.rtt_us, sockets.looks),
@@ -74,32 +76,58 @@ impl Growth {
     }
 }
 
+/// Round trips of TCP by the kernel, in seconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TcpRoundTrips {
+    /// Their mean.
+    pub mean: f64,
+    /// The shortest.
+    pub min: f64,
+}
+
+/// CPUs of an end.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CpuFigures {
+    /// Available CPUs.
+    pub cores: u16,
+    /// Used CPUs.
+    pub in_use: f64,
+}
+
 /// The whole time.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetFigures {
     /// Bytes that reached the target.
     pub bytes: u64,
     /// Bytes that the source sent on its streams.
     pub bytes_on_wire: u64,
     /// Time since the connection.
-    pub elapsed: Duration,
+    pub seconds: f64,
     /// The mean rate, from the first bytes on.
     pub bytes_per_s: f64,
-    /// The slowest and the fastest interval.
-    pub range: Option<[f64; 2]>,
+    /// Streams in use at the end.
+    pub streams: u16,
     /// Segments with data, retransmissions included.
     pub segments: u64,
     /// Retransmitted segments.
     pub retransmitted: u64,
     /// By ICMP.
+    #[serde(flatten)]
     pub echoes: RoundTrips,
-    /// Shortest and mean round trip of the data's connections by the kernel, in seconds.
-    pub tcp_s: Option<[f64; 2]>,
-    /// Used and available CPUs of source and target.
-    pub cpus: [(f64, u16); 2],
-    /// Streams in use at the end.
-    pub streams: u16,
+    /// Round trips of the data's connections.
+    pub tcp_round_trip_s: Option<TcpRoundTrips>,
+    /// CPUs of the source.
+    pub source_cpus: CpuFigures,
+    /// CPUs of the target.
+    pub target_cpus: CpuFigures,
+    /// The slowest and the fastest interval.
+    #[serde(skip)]
+    pub range: Option<[f64; 2]>,
     /// The bottleneck.
+    #[serde(skip)]
     pub limit: Bottleneck,
 }
 
@@ -109,23 +137,25 @@ impl NetFigures {
         let slowest = intervals.iter().copied().min_by(f64::total_cmp);
         let fastest = intervals.iter().copied().max_by(f64::total_cmp);
         let sockets = &summary.source().load.sockets;
-        let cpus = summary.ends.each_ref().map(|EndSummary { load, .. }| {
-            (mean(load.processors.own_us, load.elapsed_us).unwrap_or_default(), load.present.cores)
+        let [source_cpus, target_cpus] = summary.ends.each_ref().map(|EndSummary { load, .. }| CpuFigures {
+            cores: load.present.cores,
+            in_use: mean(load.processors.own_us, load.elapsed_us).unwrap_or_default(),
         });
         Self {
             bytes: growth.last.1,
             bytes_on_wire: summary.counters.bytes_on_wire,
-            elapsed: growth.now,
+            seconds: growth.now.as_secs_f64(),
             bytes_per_s: growth.bytes_per_s(),
-            range: slowest.zip(fastest).map(|(slowest, fastest)| [slowest, fastest]),
+            streams: summary.connection.streams,
             segments: summary.connection.path.segments,
             retransmitted: summary.connection.path.retransmitted,
             echoes,
-            tcp_s: mean_s(sockets.rtt_min_us, sockets.looks)
+            tcp_round_trip_s: mean_s(sockets.rtt_min_us, sockets.looks)
                 .zip(mean_s(sockets.rtt_us, sockets.looks))
-                .map(|(min, mean)| [min, mean]),
-            cpus,
-            streams: summary.connection.streams,
+                .map(|(min, mean)| TcpRoundTrips { mean, min }),
+            source_cpus,
+            target_cpus,
+            range: slowest.zip(fastest).map(|(slowest, fastest)| [slowest, fastest]),
             limit: summary.diagnosis.verdict.as_ref().map_or(Bottleneck::None, |verdict| verdict.limit),
         }
     }

@@ -5,11 +5,14 @@ use std::time::{Duration, Instant};
 use haul_base::copy::event::{Event, Observer, Progress, Sockets, TransportPath};
 use haul_base::copy::summary::Summary;
 use haul_show::display::Mode;
+use haul_show::json::{NoticeLine, encode};
 use haul_show::output::{print, say};
 use haul_show::text::TextOutput;
+use haul_show::verdict;
 
 use super::figures::{Growth, IntervalFigures, NetFigures};
-use super::{json, shown};
+use super::json::NetLine;
+use super::shown;
 use crate::echoes::{Echoes, other_end};
 
 /// Measures a copy from `null:` to `null:`, and prints a line per interval.
@@ -51,7 +54,10 @@ impl NetMeter {
         let round_trips = self.echoes.take().map(Echoes::finish_idle).unwrap_or_default();
         let figures = NetFigures::new(&self.growth, &self.intervals, summary, round_trips);
         match self.mode {
-            Mode::Json => print(&json::total(&figures, status)),
+            Mode::Json => {
+                let limited_by = verdict::words(figures.limit);
+                print(&encode(&NetLine::Net { figures: &figures, limited_by, status }));
+            }
             Mode::Quiet => print(&format!("{}\n", shown::rate(figures.bytes_per_s))),
             _ => print(&format!("{}\n", shown::total(&figures).join("\n"))),
         }
@@ -60,7 +66,7 @@ impl NetMeter {
     fn connected(&mut self, transport: &TransportPath) {
         self.begun = Some(Instant::now());
         self.echoes = other_end(transport).and_then(Echoes::start);
-        say(self.mode, || shown::transport(transport), || json::connected(transport));
+        say(self.mode, || shown::transport(transport), || encode(&NetLine::Connected { transport: transport.into() }));
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -77,7 +83,7 @@ impl NetMeter {
         let interval = IntervalFigures::new(at, step, bytes, &progress.sockets.since(sockets), progress.streams);
         self.intervals.push(interval.bytes_per_s);
         self.last = (at, written, progress.sockets);
-        say(self.mode, || shown::interval(&interval), || json::interval(&interval));
+        say(self.mode, || shown::interval(&interval), || encode(&NetLine::NetInterval(interval)));
     }
 }
 
@@ -88,7 +94,7 @@ impl Observer for NetMeter {
             Event::Progress(progress) => self.progress(progress),
             Event::Stopped(summary) => self.stopped = Some(summary.clone()),
             Event::Warning(text) => match self.mode {
-                Mode::Json => print(&json::notice(text)),
+                Mode::Json => print(&encode(&NoticeLine::new(text))),
                 _ => self.text.notice(text),
             },
             Event::FileFailed { host, message, .. } => self.text.error(&format!("{host}: {message}")),

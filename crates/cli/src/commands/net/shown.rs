@@ -1,9 +1,11 @@
 //! The lines of `haul net`.
 
+use std::time::Duration;
+
 use haul_base::copy::event::{Bottleneck, TransportPath};
 use haul_show::{paths, units, verdict};
 
-use super::figures::{IntervalFigures, NetFigures};
+use super::figures::{CpuFigures, IntervalFigures, NetFigures, TcpRoundTrips};
 use crate::echoes::EchoFigures;
 
 /// `9.41 Gbit/s   1.18 GB/s`
@@ -26,7 +28,7 @@ pub fn interval(interval: &IntervalFigures) -> String {
     let round_trip = interval.round_trip_s.map_or(String::new(), |seconds| format!("   rtt {}", milliseconds(seconds)));
     let streams = units::counted(interval.streams.into(), "stream", "streams");
     line(
-        &format!("{:.0} s", interval.end.as_secs_f64()),
+        &format!("{:.0} s", interval.end_s),
         &format!("{}   {} retransmitted{round_trip}   {streams}", rate(interval.bytes_per_s), interval.retransmitted),
     )
 }
@@ -44,18 +46,19 @@ pub fn total(figures: &NetFigures) -> Vec<String> {
         let of = format!("{} of {} segments", units::count(figures.retransmitted), units::count(figures.segments));
         lines.push(line("retransmits", &format!("{of} ({share:.3} %)")));
     }
-    match (figures.echoes.idle, figures.echoes.loaded, figures.tcp_s) {
+    match (figures.echoes.idle, figures.echoes.loaded, figures.tcp_round_trip_s) {
         (Some(idle), loaded, _) => {
             lines.push(line("ping idle", &echo(&idle)));
             lines.extend(loaded.map(|loaded| line("ping loaded", &echo(&loaded))));
         }
-        (None, _, Some([min, mean])) => {
+        (None, _, Some(TcpRoundTrips { mean, min })) => {
             let text = format!("{} at least, {} under load (TCP)", milliseconds(min), milliseconds(mean));
             lines.push(line("rtt", &text));
         }
         (None, _, None) => {}
     }
-    let [source, target] = figures.cpus.map(|(in_use, cores)| format!("{in_use:.2} of {cores}"));
+    let cpus = |CpuFigures { cores, in_use }| format!("{in_use:.2} of {cores}");
+    let [source, target] = [figures.source_cpus, figures.target_cpus].map(cpus);
     lines.push(line("cpus", &format!("source {source}, target {target}")));
     if figures.limit != Bottleneck::None {
         lines.push(line("limited by", verdict::words(figures.limit)));
@@ -66,7 +69,10 @@ pub fn total(figures: &NetFigures) -> Vec<String> {
 fn sent(figures: &NetFigures) -> String {
     let compression = if figures.bytes_on_wire < figures.bytes { "compressed" } else { "uncompressed" };
     let [bytes, on_wire] = [figures.bytes, figures.bytes_on_wire].map(units::size);
-    format!("{bytes} in {}; {on_wire} on the wire, {compression}", units::duration(figures.elapsed))
+    format!(
+        "{bytes} in {}; {on_wire} on the wire, {compression}",
+        units::duration(Duration::from_secs_f64(figures.seconds))
+    )
 }
 
 fn line(label: &str, text: &str) -> String {

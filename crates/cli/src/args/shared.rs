@@ -1,0 +1,67 @@
+//! Options of commands that share some of a copy's: `haul probe`, `haul net` and `haul read`.
+
+use std::sync::LazyLock;
+
+use super::flags::{self, COPY};
+use super::row::{HelpSection, OptionRow};
+use super::values::Values;
+
+/// Sections of a copy's options that change what is measured.
+const MEASURED: [HelpSection; 2] = [HelpSection::Performance, HelpSection::Connecting];
+/// Further options that a probe shares with a copy.
+const PROBE_OTHERS: [&OptionRow; 8] = [
+    &flags::BITS.row,
+    &flags::FORCE.row,
+    &flags::FSYNC.row,
+    &flags::VERIFY.row,
+    &flags::JSON.row,
+    &flags::QUIET.row,
+    &flags::TIMELIMIT.row,
+    &flags::CONFIG.row,
+];
+/// Further options that `haul net` shares with a copy.
+const NET_OTHERS: [&OptionRow; 4] = [&flags::JSON.row, &flags::QUIET.row, &flags::PROGRESS.row, &flags::CONFIG.row];
+
+/// All options of `haul probe`.
+pub static PROBE: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::probe::ALL, &MEASURED, &PROBE_OTHERS));
+/// All options of `haul net`.
+pub static NET: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::net::ALL, &MEASURED, &NET_OTHERS));
+/// All options of `haul read`.
+pub static READ: LazyLock<Vec<OptionRow>> =
+    LazyLock::new(|| rows(flags::read::ALL, &[HelpSection::Connecting], &[&flags::CONFIG.row]));
+
+/// `own`, a copy's options in `sections`, and `others`.
+fn rows(own: &[OptionRow], sections: &[HelpSection], others: &[&OptionRow]) -> Vec<OptionRow> {
+    let is_shared = |row: &&OptionRow| sections.contains(&row.section) || row.is_any(others);
+    own.iter().chain(COPY.iter().filter(is_shared)).cloned().collect()
+}
+
+/// Separates the command's `own` options from those of the copy.
+pub fn split(values: &Values, own: &'static [OptionRow]) -> (Values, Values) {
+    let is_own = |row: &OptionRow| own.iter().any(|own| own.is(row));
+    let given = values.given().iter().cloned();
+    let (of_command, of_copy) = given.partition(|(row, _)| is_own(row));
+    let undone = values.undone().iter().copied().filter(|row| !is_own(row)).collect();
+    let dialect = values.dialect();
+    (Values::new(own, dialect, of_command), Values::new(COPY, dialect, of_copy).undoing(undone))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn probe_options_are_unique_and_distinct_from_copy_options() {
+        let names: Vec<_> = PROBE.iter().flat_map(OptionRow::long_forms).collect();
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        let letters: Vec<_> = PROBE.iter().filter_map(|row| row.letter).collect();
+        assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
+        let others = PROBE_OTHERS.iter().filter(|id| PROBE.iter().any(|row| row.is(id)));
+        assert_eq!(others.count(), PROBE_OTHERS.len());
+        for own in flags::probe::ALL.iter().filter(|row| row.id != "help") {
+            assert!(COPY.iter().all(|row| row.id != own.id), "{own:?}");
+        }
+    }
+}
