@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::build::{copy_sources, cross_linker, host};
+use super::build::{copy_sources, glibc_version};
 use super::commands::{fail, succeeds};
 use crate::tools::CARGO_CYCLONEDX;
 
 const LIST_LIMIT: Duration = Duration::from_secs(300);
-const ASK_LIMIT: Duration = Duration::from_secs(60);
 /// Placeholder for the sources' folder.
 const SOURCES: &str = "/haul";
 
@@ -34,23 +33,11 @@ pub(super) fn write(directory: &Path, version: &str, target: &str, date: u64) ->
     succeeds(&mut command, LIST_LIMIT)?;
     let made = sources.join("crates/cli/haul.cdx.json");
     let list = fs::read_to_string(&made).map_err(|error| fail(&made, error))?;
-    let list = add_glibc(&list.replace(&*sources.to_string_lossy(), SOURCES), target, &glibc_version(target)?)?;
+    let list = add_glibc(&list.replace(&*sources.to_string_lossy(), SOURCES), target, &glibc(target)?)?;
     check(&list, version)?;
     let path = directory.join(format!("haul-{version}-{target}.cdx.json"));
     fs::write(&path, list).map_err(|error| fail(&path, error))?;
     Ok(path)
-}
-
-/// The version of glibc that the compiler for `target` links.
-fn glibc_version(target: &str) -> Result<String, String> {
-    let compiler = if target == host()? { "cc".to_owned() } else { cross_linker(target)?.1 };
-    let mut command = Command::new(compiler);
-    let macros = succeeds(command.args(["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"]), ASK_LIMIT)?;
-    let value = |name: &str| macros.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
-    let version = value("__GLIBC__").zip(value("__GLIBC_MINOR__"));
-    version
-        .map(|(major, minor)| format!("{major}.{minor}"))
-        .ok_or_else(|| format!("{target}: its C library is not glibc"))
 }
 
 /// Adds the statically linked C library, which is no crate.
@@ -97,9 +84,15 @@ fn check(list: &str, version: &str) -> Result<(), String> {
     Ok(())
 }
 
+fn glibc(target: &str) -> Result<String, String> {
+    let (major, minor) = glibc_version(target)?;
+    Ok(format!("{major}.{minor}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dist::build::host;
 
     /// A list of one crate, as cargo-cyclonedx makes it.
     fn list(version: &str, licences: &Value) -> String {
@@ -127,7 +120,7 @@ mod tests {
         let completed: Value = serde_json::from_str(&completed).unwrap();
         assert_eq!(completed["dependencies"][0]["dependsOn"], json!(["toml", "pkg:generic/glibc@2.36"]));
         assert_eq!(completed["components"][1]["version"], "2.36");
-        let version = glibc_version(&host().unwrap()).unwrap();
+        let version = glibc(&host().unwrap()).unwrap();
         assert!(version.starts_with("2."), "{version}");
     }
 }
