@@ -325,7 +325,7 @@ fn a_failed_file_is_named_once_and_everything_else_is_finished() {
     sandbox.dir("src/links");
     fs::hard_link(sandbox.path("src/good"), sandbox.path("src/links/good")).unwrap();
     set_mtime(&sandbox.path("src/empty"), 1_400_000_000, 5);
-    fs::set_permissions(sandbox.path("src/closed"), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(sandbox.path("src/closed"), Permissions::from_mode(0o000)).unwrap();
     give_to_user(&sandbox.dir("own"));
     give_to_user(&sandbox.dir("own/to"));
     give_to_user(&sandbox.file("own/to/extraneous", "x"));

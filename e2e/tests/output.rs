@@ -254,7 +254,7 @@ fn the_manual_and_completions_are_made_from_the_table() {
     assert_eq!(page, sandbox.haul(["help", "man"]).run().succeeds().stdout);
     assert!(page.starts_with(".TH HAUL 1 ") && page.contains("\\-\\-no\\-deploy"), "{page}");
     for (name, line, offered) in [
-        ("completions", "haul --str", "--streams"),
+        ("completions", "haul --stre", "--streams"),
         ("completions", "haul stat", "status"),
         ("completions", "haul job fin", "finish"),
         ("help", "haul -u s", "s  st"),

@@ -36,16 +36,19 @@ pub fn all(state: Option<&Path>) -> Vec<OpenedJob> {
             held.read(&record, RECORD_MAX).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         let job = from_json(&value["job"]).and_then(|path| OpenedJob::open_to_read(&path).ok());
         match job.filter(|job| name == job.description.id.as_str()) {
-            Some(job) => jobs.push(job),
+            Some(job) => jobs.push((modified(&held, &record), job)),
             None if is_old(&held, &record) => drop(held.remove(&record)),
             None => {}
         }
     }
-    jobs.sort_by(|a, b| a.description.origin.created.cmp(&b.description.origin.created));
-    jobs
+    jobs.sort_by_key(|(recorded, _)| *recorded);
+    jobs.into_iter().map(|(_, job)| job).collect()
+}
+
+fn modified(held: &HeldDirectory, record: &Path) -> SystemTime {
+    held.open(record).and_then(|file| file.metadata()?.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn is_old(held: &HeldDirectory, record: &Path) -> bool {
-    let modified = held.open(record).and_then(|file| file.metadata()?.modified());
-    modified.is_ok_and(|modified| SystemTime::now().duration_since(modified).unwrap_or_default() > KEPT_FOR)
+    SystemTime::now().duration_since(modified(held, record)).unwrap_or_default() > KEPT_FOR
 }

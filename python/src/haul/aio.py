@@ -6,6 +6,7 @@ A cancelled task interrupts its job and waits until it has ended. Partial files 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
 from collections.abc import AsyncIterator, Generator, Iterable
 from types import TracebackType
@@ -143,6 +144,7 @@ class AsyncTransfer(Generic[S]):
         # A master connection that ssh left in the background may hold standard error open.
         await asyncio.wait([self._stderr], timeout=STDERR_JOIN_S)
         self._stderr.cancel()
+        close_transport(self._process)
         return status
 
 
@@ -175,6 +177,15 @@ def send(process: asyncio.subprocess.Process, signal: Optional[int]) -> None:
 def kill_transport(process: asyncio.subprocess.Process) -> None:
     """Ends the process of a transfer that was forgotten. Its loop may be closed, so nothing can be awaited."""
     send(process, None)
+    close_transport(process)
+
+
+def close_transport(process: asyncio.subprocess.Process) -> None:
+    """Closes the pipes of an ended process now: its finalizer would fail once the loop is closed."""
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        with contextlib.suppress(RuntimeError):
+            transport.close()
 
 
 def start_copy(
