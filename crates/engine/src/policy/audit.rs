@@ -10,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{io, thread};
@@ -186,7 +185,8 @@ pub struct AuditLog {
     origin: String,
     /// The base of relative paths.
     directory: PathBuf,
-    has_failed: AtomicBool,
+    /// The first error.
+    failed: OnceLock<String>,
     /// Ends the copy.
     on_failure: OnceLock<Box<EndJob>>,
 }
@@ -213,21 +213,21 @@ impl AuditLog {
             return Ok(None);
         }
         let origin = origin(client);
-        let (has_failed, on_failure) = (AtomicBool::new(false), OnceLock::new());
-        Ok(Some(Arc::new(Self { sinks, origin, directory, has_failed, on_failure })))
+        let (failed, on_failure) = (OnceLock::new(), OnceLock::new());
+        Ok(Some(Arc::new(Self { sinks, origin, directory, failed, on_failure })))
     }
 
     /// Calls `end` from a separate thread at the first write error. Only the first handler counts.
     pub fn on_failure(self: &Arc<Self>, end: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.on_failure.set(Box::new(end));
-        if self.has_failed.load(Ordering::SeqCst) {
-            self.end(&AuditError::EarlierLine);
+        if let Some(error) = self.failed.get() {
+            self.end(error.clone());
         }
     }
 
     /// Writes a line. After the first error, all fail.
     pub fn write(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), AuditError> {
-        if self.has_failed.load(Ordering::SeqCst) {
+        if self.failed.get().is_some() {
             return Err(AuditError::EarlierLine);
         }
         let line = self.line(record, SystemTime::now());
@@ -236,13 +236,14 @@ impl AuditLog {
 
     /// In a thread, since the caller may hold a lock that the end of the copy needs.
     fn fail(self: &Arc<Self>, error: &AuditError) {
-        if !self.has_failed.swap(true, Ordering::SeqCst) {
-            self.end(error);
+        let text = error.to_string();
+        if self.failed.set(text.clone()).is_ok() {
+            self.end(text);
         }
     }
 
-    fn end(self: &Arc<Self>, error: &AuditError) {
-        let (audit, text) = (Arc::clone(self), error.to_string());
+    fn end(self: &Arc<Self>, text: String) {
+        let audit = Arc::clone(self);
         let end = move || audit.on_failure.get().into_iter().for_each(|end| end(&text));
         // Without that thread, further files still fail.
         let _ = thread::Builder::new().name("haul-audit".into()).spawn(end);
@@ -411,7 +412,7 @@ mod tests {
             sinks,
             origin: origin(&client),
             directory: "/served".into(),
-            has_failed: AtomicBool::new(false),
+            failed: OnceLock::new(),
             on_failure: OnceLock::new(),
         })
     }
