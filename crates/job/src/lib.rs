@@ -57,5 +57,6 @@ pub mod shard_run;
 
 pub mod local_run;
 pub mod slurm;
+pub mod ssh_workers;
 
 pub mod status_text;

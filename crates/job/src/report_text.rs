@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::node::PartDisplay;
 use crate::opened::OpenedJob;
-use crate::report::MergedReport;
+use crate::report::{HostTotals, MergedReport};
 
 /// The last line of `haul job run --json` and `haul job finish --json`.
 #[derive(Debug, Serialize)]
@@ -120,6 +120,16 @@ pub fn print_report(job: &OpenedJob, report: &MergedReport, display: PartDisplay
     }
 }
 
+/// A line for each host.
+fn hosts_text(report: &MergedReport) -> String {
+    let line = |(host, totals): (&String, &HostTotals)| {
+        let shards = units::counted(totals.shards, "shard", "shards");
+        let (bytes, rate) = (units::size(totals.bytes), units::rate(totals.bytes_per_s()));
+        format!("host {}: {shards}, {bytes} at {rate}\n", harmless(host))
+    };
+    report.hosts.iter().map(line).collect()
+}
+
 /// The report for people.
 pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
     let verifies = job.description.verifies;
@@ -167,15 +177,7 @@ pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
         text.push_str(&format!("{bytes} in ranges of files: verified on arrival, not read again since\n"));
         text.push_str("hint: --then-verify reads them, and so does haul job verify JOB\n");
     }
-    for (host, totals) in &report.hosts {
-        let shards = units::counted(totals.shards, "shard", "shards");
-        text.push_str(&format!(
-            "host {}: {shards}, {} at {}\n",
-            harmless(host),
-            units::size(totals.bytes),
-            units::rate(totals.bytes_per_s())
-        ));
-    }
+    text.push_str(&hosts_text(report));
     let slowest = report.slowest.iter().take(3).map(|(shard, took, _)| format!("{shard} ({})", seconds(*took)));
     let slowest: Vec<_> = slowest.collect();
     if !slowest.is_empty() {

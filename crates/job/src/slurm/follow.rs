@@ -11,16 +11,19 @@ use super::client::{SlurmCallError, SlurmClient};
 use super::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
 use super::queue::{SlurmConfig, SlurmTask, summary};
 use super::settings::SlurmSettings;
-use super::submissions::SlurmSubmission;
+use super::submissions::{SlurmSubmission, ranges};
 use super::submit::{SlurmState, SubmittedFinish};
 use super::view::ask;
 use super::waves::WaveLimits;
 use crate::begun_plan::BegunPlan;
-use crate::error::JobError;
+use crate::error::{JobError, shown};
 use crate::node::{PartDisplay, StepContext};
 use crate::opened::OpenedJob;
+use crate::overview::JobOverview;
 use crate::part::check_ends;
 use crate::plan_index::PlanIndex;
+use crate::report::MergedReport;
+use crate::report_text::print_report;
 use crate::shard_lock::locked_shards;
 
 /// Interval of progress lines while neither shards nor the queue change.
@@ -253,6 +256,59 @@ impl ShownProgress {
         }
         text
     }
+}
+
+/// Prints how the run ended; returns its exit status.
+pub fn report_end(job: &OpenedJob, ended: SlurmRunEnd, display: PartDisplay) -> Result<Exit, JobError> {
+    let directory = &job.directory;
+    let path = shown(directory.path());
+    Ok(match ended {
+        SlurmRunEnd::Submitted => {
+            if display != PartDisplay::Quiet {
+                show::stderr().plain(&format!("{path}: submitted; haul job status {path} shows the job"));
+            }
+            Exit::Done
+        }
+        SlurmRunEnd::Finished(exit) => {
+            print_report(job, &MergedReport::of(&JobOverview::read(directory)?), display);
+            exit
+        }
+        SlurmRunEnd::Unfinished(exit) => {
+            let hint = format!("haul job status {path} names them, and {path}/slurm has the output of their tasks");
+            show::stderr().error(&format!("{path}: not all shards are done\nhint: {hint}"));
+            exit
+        }
+        SlurmRunEnd::Held => {
+            let reason = directory.held_because().unwrap_or_default();
+            let hint = format!("haul job run --slurm {path} continues it");
+            show::stderr().error(&format!("{path}: the job is held: {reason}\nhint: {hint}"));
+            Exit::Failed
+        }
+        SlurmRunEnd::Withdrawn(shards) => {
+            let what = match shards.len() {
+                0 => "the last step was cancelled in Slurm".to_owned(),
+                _ => format!("cancelled in Slurm, or ended unseen: shards {}", ranges(&shards)),
+            };
+            let hint = format!("haul job run --slurm {path} submits what is left");
+            show::stderr().error(&format!("{path}: {what}\nhint: {hint}"));
+            Exit::Interrupted
+        }
+        SlurmRunEnd::NotFinished(exit) => {
+            let hint = format!("its output is in {path}/slurm; haul job finish {path} repeats it here");
+            show::stderr().error(&format!("{path}: the last step failed\nhint: {hint}"));
+            exit
+        }
+        SlurmRunEnd::Interrupted if directory.cancelled().exists() => {
+            return Err(JobError::cancelled(directory.path()));
+        }
+        SlurmRunEnd::Interrupted => {
+            let hints = format!(
+                "hint: haul job run --slurm {path} submits what is left and follows it\nhint: haul job cancel {path} stops it"
+            );
+            show::stderr().error(&format!("{path}: submitted shards keep running in Slurm\n{hints}"));
+            Exit::Interrupted
+        }
+    })
 }
 
 /// Whether to submit the last step: everything else is submitted, and nothing has failed permanently.

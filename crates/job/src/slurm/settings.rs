@@ -1,10 +1,13 @@
 //! Settings of a job's tasks: `JOB/slurm/settings.json`, replaced by a later run's options.
 
+use std::ffi::OsString;
+
 use serde_json::{Value, json};
 
 use crate::directory::JobDirectory;
 use crate::error::JobError;
 use crate::job_file::JobFile;
+use crate::opened::OpenedJob;
 
 /// Seconds between the warning and the time limit, if the limit allows.
 const WARN_S: u64 = 60;
@@ -163,6 +166,26 @@ fn time_limit_s(time: &str) -> Option<u64> {
     [(days, 86_400), (hours, 3600), (minutes, 60), (seconds, 1)]
         .into_iter()
         .try_fold(0_u64, |sum, (count, unit)| sum.checked_add(count.checked_mul(unit)?))
+}
+
+/// The typed settings, or those of the last run. Lines for sbatch can start programs, too: with the options, they have
+/// one digest.
+pub fn kept(job: &mut OpenedJob, typed: Option<SlurmSettings>) -> Result<SlurmSettings, JobError> {
+    let directory = &job.directory;
+    directory.slurm().make_directory()?;
+    let programs = job.description.options.program_words();
+    let with_lines = |settings: Option<&SlurmSettings>| {
+        let lines = settings.map(SlurmSettings::directives).unwrap_or_default();
+        programs.iter().cloned().chain(lines.into_iter().map(OsString::from)).collect::<Vec<_>>()
+    };
+    let kept = if typed.is_some() { None } else { SlurmSettings::read(directory)? };
+    job.confirmation.check(directory.path(), &with_lines(kept.as_ref()))?;
+    let settings = typed.or(kept).unwrap_or_default();
+    settings.check()?;
+    settings.write(directory)?;
+    job.confirmation.confirm(&with_lines(Some(&settings)));
+    job.confirmation.confirm(&programs);
+    Ok(settings)
 }
 
 #[cfg(test)]

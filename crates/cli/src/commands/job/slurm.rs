@@ -10,14 +10,10 @@ use haul_job::exclusive::begin_comparison;
 use haul_job::finish::{is_to_be_compared, worse};
 use haul_job::node::{PartDisplay, StepContext};
 use haul_job::opened::{OpenedJob, absolute};
-use haul_job::overview::JobOverview;
-use haul_job::report::MergedReport;
-use haul_job::report_text::print_report;
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::client::{SlurmCallError, SlurmClient};
-use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd};
-use haul_job::slurm::settings::SlurmSettings;
-use haul_job::slurm::submissions::ranges;
+use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd, report_end};
+use haul_job::slurm::settings::{SlurmSettings, kept};
 use haul_job::slurm::submit::SlurmState;
 use haul_job::slurm::view::cancel_tasks;
 use haul_job::slurm::waves::WaveLimits;
@@ -133,80 +129,7 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
         // sbatch may outlive its caller, and submit shards that are done by now.
         cancel_tasks(job);
     }
-    report_end(job, ended, display)
-}
-
-/// Prints how the run ended; returns its exit status.
-fn report_end(job: &OpenedJob, ended: SlurmRunEnd, display: PartDisplay) -> anyhow::Result<Exit> {
-    let directory = &job.directory;
-    let path = shown(directory.path());
-    Ok(match ended {
-        SlurmRunEnd::Submitted => {
-            if display != PartDisplay::Quiet {
-                show::stderr().plain(&format!("{path}: submitted; haul job status {path} shows the job"));
-            }
-            Exit::Done
-        }
-        SlurmRunEnd::Finished(exit) => {
-            print_report(job, &MergedReport::of(&JobOverview::read(directory)?), display);
-            exit
-        }
-        SlurmRunEnd::Unfinished(exit) => {
-            let hint = format!("haul job status {path} names them, and {path}/slurm has the output of their tasks");
-            show::stderr().error(&format!("{path}: not all shards are done\nhint: {hint}"));
-            exit
-        }
-        SlurmRunEnd::Held => {
-            let reason = directory.held_because().unwrap_or_default();
-            let hint = format!("haul job run --slurm {path} continues it");
-            show::stderr().error(&format!("{path}: the job is held: {reason}\nhint: {hint}"));
-            Exit::Failed
-        }
-        SlurmRunEnd::Withdrawn(shards) => {
-            let what = match shards.len() {
-                0 => "the last step was cancelled in Slurm".to_owned(),
-                _ => format!("cancelled in Slurm, or ended unseen: shards {}", ranges(&shards)),
-            };
-            let hint = format!("haul job run --slurm {path} submits what is left");
-            show::stderr().error(&format!("{path}: {what}\nhint: {hint}"));
-            Exit::Interrupted
-        }
-        SlurmRunEnd::NotFinished(exit) => {
-            let hint = format!("its output is in {path}/slurm; haul job finish {path} repeats it here");
-            show::stderr().error(&format!("{path}: the last step failed\nhint: {hint}"));
-            exit
-        }
-        SlurmRunEnd::Interrupted if directory.cancelled().exists() => {
-            return Err(JobError::cancelled(directory.path()).into());
-        }
-        SlurmRunEnd::Interrupted => {
-            let hints = format!(
-                "hint: haul job run --slurm {path} submits what is left and follows it\nhint: haul job cancel {path} stops it"
-            );
-            show::stderr().error(&format!("{path}: submitted shards keep running in Slurm\n{hints}"));
-            Exit::Interrupted
-        }
-    })
-}
-
-/// The typed settings, or those of the last run. Lines for sbatch can start programs, too: with the options, they have
-/// one digest.
-fn kept(job: &mut OpenedJob, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
-    let directory = &job.directory;
-    directory.slurm().make_directory()?;
-    let programs = job.description.options.program_words();
-    let with_lines = |settings: Option<&SlurmSettings>| {
-        let lines = settings.map(SlurmSettings::directives).unwrap_or_default();
-        programs.iter().cloned().chain(lines.into_iter().map(OsString::from)).collect::<Vec<_>>()
-    };
-    let kept = if typed.is_some() { None } else { SlurmSettings::read(directory)? };
-    job.confirmation.check(directory.path(), &with_lines(kept.as_ref()))?;
-    let settings = typed.or(kept).unwrap_or_default();
-    settings.check()?;
-    settings.write(directory)?;
-    job.confirmation.confirm(&with_lines(Some(&settings)));
-    job.confirmation.confirm(&programs);
-    Ok(settings)
+    Ok(report_end(job, ended, display)?)
 }
 
 /// The typed settings; `None` without any.
