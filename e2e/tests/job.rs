@@ -335,6 +335,7 @@ fn a_failed_file_is_named_once_and_everything_else_is_finished() {
     };
     let words = ["run", "--sync", "--delete", "--archive", "--dir", "own/job", "src/", "own/to"];
     let run = user(&words).ends(1).says(["closed"]);
+    assert_eq!(run.stderr.matches("src/closed: Permission denied").count(), 1, "{}", run.account());
     assert!(run.stdout.contains("1 file failed: see failures/ in the job's directory"), "{}", run.account());
     let inode = |name: &str| fs::metadata(sandbox.path("own/to").join(name)).unwrap().ino();
     assert_eq!(inode("good"), inode("links/good"));
@@ -542,14 +543,14 @@ fn a_job_that_others_could_change_is_shown_and_neither_run_nor_written() {
     job(&sandbox, &["status", "job"]).env("PATH", &path).run().ends(4);
     assert!(asked.exists() && sandbox.path("job/slurm/queue").exists(), "one's own job");
     assert_eq!((mode(&directory), mode(&directory.join("slurm/queue"))), (0o700, 0o600));
-    job(&sandbox, &["run", "--quiet", "job"]).run().succeeds();
+    job(&sandbox, &["run", "--local", "1", "--quiet", "job"]).run().succeeds();
 }
 
 #[test]
 fn whatever_is_in_a_job_is_shown_escaped_and_summed_without_a_panic() {
     let sandbox = Sandbox::new();
     submitted_job(&sandbox);
-    job(&sandbox, &["run", "--quiet", "job"]).run().succeeds();
+    job(&sandbox, &["run", "--local", "1", "--quiet", "job"]).run().succeeds();
     let result = sandbox.path("job/results/000000.json");
     let text = fs::read_to_string(&result).unwrap();
     let most = u64::MAX;

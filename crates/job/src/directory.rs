@@ -1,5 +1,6 @@
 //! The directory of a job: its files, written atomically.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -28,6 +29,8 @@ impl Eq for JobDirectory {}
 
 /// The directories in it.
 const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
+/// Most failures known at a time.
+const KNOWN_MAX: usize = 10_000;
 /// Largest reason of a hold, in bytes.
 const REASON_MAX: u64 = 4096;
 /// The file that makes a directory a job.
@@ -250,6 +253,14 @@ impl JobDirectory {
             folder.names()?.iter().try_for_each(|name| folder.join(name).remove())?;
         }
         Ok(())
+    }
+
+    /// The first lines of all lists of failures but this one.
+    pub fn known_failures(&self, own: &str) -> BTreeSet<String> {
+        let folder = self.file("failures");
+        let names = folder.names().unwrap_or_default().into_iter().filter(|name| name != own);
+        let texts = names.filter_map(|name| folder.join(name).read_text().ok()?);
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).take(KNOWN_MAX).collect()
     }
 
     /// Removes all lists of failures but this one, which has them all.

@@ -22,7 +22,7 @@ use crate::node::{PartDisplay, StepContext};
 use crate::opened::OpenedJob;
 use crate::options::JobPart;
 use crate::overview::{JobOverview, ShardState};
-use crate::part::{PartPlan, PartSources, copy, full_copy_plan, list_plan, on_some_ends, verify_plan};
+use crate::part::{PartPlan, PartSources, copy_knowing, full_copy_plan, list_plan, on_some_ends, verify_plan};
 use crate::plan_index::{PlanTotals, PlannedShard};
 use crate::report::{MergedReport, write as write_report};
 use crate::report_text::print_report;
@@ -33,7 +33,7 @@ use crate::shard_result::ShardEnd;
 /// Most missing shards listed by number.
 const LISTED: usize = 20;
 /// Failures of the last copy or comparison.
-const LAST_FAILURES: &str = "finish.jsonl";
+pub const LAST_FAILURES: &str = "finish.jsonl";
 /// Interval at which `--wait` checks the shards.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
@@ -255,9 +255,11 @@ fn copy_recorded(
     failures: &str,
     plan: &mut dyn FnMut(&PartEnds) -> Result<PartPlan, JobError>,
 ) -> Result<Outcome, JobError> {
+    let known = step.job.directory.known_failures(failures);
     let failures = step.job.directory.step_failures(failures);
-    let (_, outcome) =
-        on_some_ends(step.job, 0, &mut |ends| copy(plan(ends)?, failures.clone(), step, &LiveProgress::default()))?;
+    let (_, outcome) = on_some_ends(step.job, 0, &mut |ends| {
+        copy_knowing(known.clone(), plan(ends)?, failures.clone(), step, &LiveProgress::default())
+    })?;
     Ok(outcome)
 }
 

@@ -1,5 +1,6 @@
 //! A copy of a part of a job, by the options of the job's description. All copies of a job are made here.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -204,9 +205,20 @@ pub fn copy(
     step: &StepContext<'_>,
     progress: &LiveProgress,
 ) -> Result<Outcome, JobError> {
+    copy_knowing(BTreeSet::new(), plan, failures, step, progress)
+}
+
+/// As [`copy`], without a display of failures that are `known`.
+pub fn copy_knowing(
+    known: BTreeSet<String>,
+    plan: PartPlan,
+    failures: JobFile,
+    step: &StepContext<'_>,
+    progress: &LiveProgress,
+) -> Result<Outcome, JobError> {
     let title = plan.copy.list.as_ref().map_or("", |list| &list.name).to_owned();
     let show = show::new(&plan.display, &title, step.steering).map_err(|error| JobError::of_text(&error))?;
-    let mut recorder = PartRecorder::new(show, failures, progress.clone(), step.cancel);
+    let mut recorder = PartRecorder::new(show, failures, progress.clone(), step.cancel).knowing(known);
     let outcome =
         haul_control::controller::run(plan.copy, (step.node.program)(), step.cancel, step.steering, &mut recorder);
     let outcome = match recorder.full() {

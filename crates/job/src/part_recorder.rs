@@ -1,9 +1,10 @@
 //! Observes a copy of a part: displays it, and records progress and failed files.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use haul_base::copy::error::Outcome;
-use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::event::{Event, Observer, Progress};
 use haul_base::held_directory::UnnamedFile;
 use haul_base::sys::cancel::Cancel;
 use haul_show::Show;
@@ -25,6 +26,8 @@ pub struct PartRecorder {
     cancel: Cancel,
     /// Data moved by earlier runs and attempts, and by this attempt.
     moved: [u64; 2],
+    /// Lines of failures that were displayed before.
+    known: BTreeSet<String>,
 }
 
 /// A target without space: no further file can be written.
@@ -40,7 +43,22 @@ impl PartRecorder {
     /// Displays by `show`, and writes to `failures`. A full target sets `cancel`.
     pub fn new(show: Box<dyn Show>, failures: JobFile, progress: LiveProgress, cancel: &Cancel) -> Self {
         let moved = [progress.get().moved, 0];
-        Self { show, failures, progress, file: None, trouble: None, full: None, cancel: cancel.clone(), moved }
+        Self {
+            show,
+            failures,
+            progress,
+            file: None,
+            trouble: None,
+            full: None,
+            cancel: cancel.clone(),
+            moved,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Displays none of these failures, lines of an earlier list, again.
+    pub fn knowing(self, known: BTreeSet<String>) -> Self {
+        Self { known, ..self }
     }
 
     /// The full target that stopped the copy, if any.
@@ -75,33 +93,50 @@ impl PartRecorder {
     }
 }
 
+impl PartRecorder {
+    /// Raises the recorded progress.
+    fn note_progress(&mut self, seen: &Progress) {
+        let [earlier, now] = &mut self.moved;
+        let moved = seen.bytes_stored.saturating_add(seen.bytes_compared);
+        if moved < *now {
+            // A restarted connection counts from 0.
+            *earlier = earlier.saturating_add(*now);
+        }
+        *now = moved;
+        let moved = earlier.saturating_add(moved);
+        self.progress.raise(ShardProgress { files: seen.files_settled, bytes: seen.done(), moved });
+    }
+
+    /// Stops the copy to a full target.
+    fn stop_if_full(&mut self, host: &str, message: &str) {
+        if self.full.is_none() && FULL.iter().any(|full| message.contains(full)) {
+            let why = message.lines().next().unwrap_or_default();
+            self.full = Some(FullTarget { why: harmless(&format!("{host}: {why}")) });
+            self.cancel.cancel();
+        }
+    }
+}
+
 impl Observer for PartRecorder {
     fn event(&mut self, event: &Event) {
-        self.show.event(event);
         let line = match event {
             Event::FileFailed { path, host, message } => {
-                if self.full.is_none() && FULL.iter().any(|full| message.contains(full)) {
-                    let why = message.lines().next().unwrap_or_default();
-                    self.full = Some(FullTarget { why: harmless(&format!("{host}: {why}")) });
-                    self.cancel.cancel();
-                }
+                self.stop_if_full(host, message);
                 FailureLine::Failed { name: path.as_slice().into(), host, message: message.as_str().into() }
             }
             Event::Differs { path, host, .. } => FailureLine::Differs { name: path.as_slice().into(), host },
-            Event::Progress(seen) => {
-                let [earlier, now] = &mut self.moved;
-                let moved = seen.bytes_stored.saturating_add(seen.bytes_compared);
-                if moved < *now {
-                    // A restarted connection counts from 0.
-                    *earlier = earlier.saturating_add(*now);
+            event => {
+                if let Event::Progress(seen) = event {
+                    self.note_progress(seen);
                 }
-                *now = moved;
-                let moved = earlier.saturating_add(moved);
-                return self.progress.raise(ShardProgress { files: seen.files_settled, bytes: seen.done(), moved });
+                return self.show.event(event);
             }
-            _ => return,
         };
-        if let Err(trouble) = self.record(&encode(&line)) {
+        let line = encode(&line);
+        if !self.known.contains(line.trim_end()) {
+            self.show.event(event);
+        }
+        if let Err(trouble) = self.record(&line) {
             self.trouble.get_or_insert(trouble);
         }
     }

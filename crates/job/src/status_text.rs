@@ -12,7 +12,7 @@ use haul_show::units;
 use serde::Serialize;
 
 use crate::error::shown;
-use crate::finish;
+use crate::finish::{self, LAST_FAILURES};
 use crate::opened::OpenedJob;
 use crate::overview::{JobOverview, ShardState};
 use crate::plan_index::PlannedShard;
@@ -129,8 +129,9 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
             let why = match (why.is_empty(), result.end) {
                 (false, _) => harmless(why),
                 (true, ShardEnd::Incomplete) => {
-                    let file = shown(job.directory.failures(shard.number).path());
-                    format!("{} failed: see {file}", units::files(result.counts.failed))
+                    let own = job.directory.failures(shard.number);
+                    let file = if own.exists() { own } else { job.directory.step_failures(LAST_FAILURES) };
+                    format!("{} failed: see {}", units::files(result.counts.failed), shown(file.path()))
                 }
                 (true, _) => String::new(),
             };

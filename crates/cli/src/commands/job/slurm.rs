@@ -14,6 +14,7 @@ use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::client::{SlurmCallError, SlurmClient};
 use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd, report_end};
 use haul_job::slurm::settings::{SlurmSettings, kept};
+use haul_job::slurm::submissions::SlurmSubmission;
 use haul_job::slurm::submit::SlurmState;
 use haul_job::slurm::view::cancel_tasks;
 use haul_job::slurm::waves::WaveLimits;
@@ -44,7 +45,7 @@ pub fn is_meant(values: &Values, operands: &[OsString]) -> bool {
     let [job] = operands else { return values.is_set(&flags::job::SLURM) };
     let ran_here = || {
         let job = JobDirectory::open_to_read(&absolute(Path::new(job)));
-        job.is_ok_and(|job| SlurmSettings::read(&job).is_ok_and(|settings| settings.is_some()))
+        job.is_ok_and(|job| SlurmSubmission::file(&job).exists() || job.slurm().join("run.sh").exists())
     };
     values.is_set(&flags::job::SLURM) || !values.is_set(&flags::job::LOCAL) && ran_here()
 }

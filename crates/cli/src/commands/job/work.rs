@@ -24,7 +24,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             watched(&job, display_of(values), None, |step| on_hosts(&job, &hosts, workers, step.cancel))?
         }
     };
-    if exit == Exit::Done && !values.is_set(&flags::QUIET) && JobOverview::read(&job.directory)?.is_copied() {
+    let overview = JobOverview::read(&job.directory)?;
+    if exit == Exit::Done && !values.is_set(&flags::QUIET) && overview.is_copied() && !overview.is_finished() {
         show::stderr().plain(&format!("all shards have ended; next: haul job finish {}", shown(job.directory.path())));
     }
     Ok(exit)
