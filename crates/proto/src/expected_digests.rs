@@ -156,8 +156,11 @@ mod tests {
     fn malformed_lines_are_rejected() {
         assert_eq!(table(&[]).add_records(&[0; 33]), Err(InvalidDigestList));
         let mut full = ExpectedDigests::new(ChecksumAlgorithm::Crc32);
-        full.records = vec![0; full.record_bytes() * EXPECTED_LINES_MAX];
-        assert_eq!(full.add(b"a", &[0; 4]), Err(InvalidDigestList));
-        assert!(table(&[]).is_empty() && table(&[]).digest_of(b"a").is_none());
+        full.records = vec![0; full.record_bytes() * (EXPECTED_LINES_MAX - 1)];
+        let two = vec![0; full.record_bytes() * 2];
+        assert_eq!(full.add_records(&two), Err(InvalidDigestList), "one more than the limit");
+        assert_eq!(full.add(b"a", &[0; 4]), Ok(()), "the last one");
+        assert_eq!(full.add(b"b", &[0; 4]), Err(InvalidDigestList));
+        assert!(!full.is_empty() && table(&[]).is_empty() && table(&[]).digest_of(b"a").is_none());
     }
 }

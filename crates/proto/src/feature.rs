@@ -74,4 +74,11 @@ mod tests {
         assert_eq!(Features::PACKS.require(Features::TUNNEL), Err(ProtocolError::Feature("tunnel")));
         assert_eq!(Features::ALL.require(Features(1 << 63)), Err(ProtocolError::Feature("of a later version")));
     }
+
+    #[test]
+    fn a_set_contains_its_parts_alone() {
+        let both = Features::PACKS.with(Features::TUNNEL);
+        assert!(both.contains(Features::TUNNEL) && both.contains(both) && Features::ALL.contains(both));
+        assert!(!Features::PACKS.contains(both) && !Features::PACKS.contains(Features::TUNNEL));
+    }
 }
