@@ -21,6 +21,20 @@ pub fn keep_to(cpus: &Cpus) -> Option<String> {
     }
 }
 
+/// Pins this thread, and those that it starts, to at most `most` of its CPUs. Without permission, it keeps all.
+pub fn keep_to_some(most: usize) {
+    let Ok(usable) = sched_getaffinity(None) else { return };
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu)).collect();
+    if all.len() <= most {
+        return;
+    }
+    // Not every process the first ones.
+    let first = usize::try_from(std::process::id()).unwrap_or_default() % all.len();
+    let mut wanted = CpuSet::new();
+    all.iter().cycle().skip(first).take(most).for_each(|cpu| wanted.set(*cpu));
+    let _ = sched_setaffinity(None, &wanted);
+}
+
 /// Pins the existing threads to this thread's CPUs. It ignores threads that have ended meanwhile.
 fn pin_others() {
     let Ok(wanted) = sched_getaffinity(None) else { return };
@@ -67,5 +81,14 @@ mod tests {
             assert_eq!((child.count(), child.is_set(one)), (1, true));
         });
         pinned.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_keeps_to_some_of_its_processors() {
+        let limited = std::thread::spawn(|| {
+            keep_to_some(1);
+            std::thread::spawn(|| sched_getaffinity(None).unwrap().count()).join().unwrap()
+        });
+        assert_eq!(limited.join().unwrap(), 1);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use haul_engine::sys::affinity::keep_to_some;
 use haul_show::exit::Exit;
 use haul_show::{self as show, units};
 
@@ -26,6 +27,8 @@ use crate::report::MergedReport;
 use crate::report_text::print_report;
 use crate::shard_lock::locked_shards;
 
+/// CPUs of a plan: a login node is everybody's.
+const PLAN_CPUS: usize = 4;
 /// Interval of progress lines while neither shards nor the queue change.
 const SHOW_EVERY: Duration = Duration::from_secs(60);
 
@@ -87,6 +90,7 @@ impl SlurmRun<'_> {
         let planned = AtomicBool::new(false);
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
+                keep_to_some(PLAN_CPUS);
                 let walked = begun.map(|begun| begun.carry_out(&self.step, &mut |_| {})).transpose();
                 planned.store(true, Ordering::Release);
                 walked
