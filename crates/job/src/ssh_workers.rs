@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -41,7 +40,8 @@ pub fn on_hosts(job: &OpenedJob, hosts: &[OsString], workers: u32, cancel: &Canc
     while !running.is_empty() {
         thread::sleep(CHECK_EVERY);
         if cancel.is_cancelled() {
-            // The end of their standard input stops the workers.
+            // The end of their standard input stops the workers. Ctrl-C has reached ssh, too, which is in this group so
+            // that it can ask for a passphrase.
             running.iter_mut().for_each(|(_, child)| drop(child.stdin.take()));
         }
         running.retain_mut(|(host, child)| {
@@ -52,7 +52,9 @@ pub fn on_hosts(job: &OpenedJob, hosts: &[OsString], workers: u32, cancel: &Canc
                 Err(error) => error.to_string(),
             };
             worst = Exit::Failed;
-            show::stderr().notice(&format!("{}: its worker ended: {why}", escape(host.as_encoded_bytes())));
+            if !cancel.is_cancelled() {
+                show::stderr().notice(&format!("{}: its worker ended: {why}", escape(host.as_encoded_bytes())));
+            }
             false
         });
     }
@@ -60,7 +62,7 @@ pub fn on_hosts(job: &OpenedJob, hosts: &[OsString], workers: u32, cancel: &Canc
 }
 
 fn started(host: &OsStr, script: &OsStr) -> io::Result<Child> {
-    Command::new("ssh").arg("-T").arg("--").arg(host).arg(script).stdin(Stdio::piped()).process_group(0).spawn()
+    Command::new("ssh").arg("-T").arg("--").arg(host).arg(script).stdin(Stdio::piped()).spawn()
 }
 
 /// The script of a host: haul by this executable's path, or on the PATH. It ends with its standard input.
