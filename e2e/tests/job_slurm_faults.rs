@@ -34,6 +34,17 @@ fn is_copied(sandbox: &Sandbox) {
     sandbox.haul(["verify", "-r", "src", "to"]).run().succeeds();
 }
 
+/// Nobody follows the job; it is finished all the same, and leaves nothing in the queue.
+#[track_caller]
+fn ends_by_itself(sandbox: &Sandbox, cluster: &SlurmCluster) {
+    let is_over = || {
+        thread::sleep(Duration::from_millis(300));
+        sandbox.path("job/report.json").exists() && cluster.has_empty_queue()
+    };
+    assert!(within(LIMIT, is_over), "{}", cluster.logs());
+    is_copied(sandbox);
+}
+
 #[test]
 fn a_node_without_haul_is_named_and_left_out() {
     let sandbox = Sandbox::new();
@@ -148,12 +159,7 @@ fn slurm_itself_plans_and_follows_a_detached_job() {
     let ended = run(&sandbox, &cluster, &["--detach", "--shard-files", "20", "src", "to"]).run();
     assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
     ended.says(["run by job", "of Slurm; haul job status"]);
-    let is_over = || {
-        thread::sleep(Duration::from_millis(300));
-        sandbox.path("job/report.json").exists() && cluster.has_empty_queue()
-    };
-    assert!(within(LIMIT, is_over), "{}", cluster.logs());
-    is_copied(&sandbox);
+    ends_by_itself(&sandbox, &cluster);
 }
 
 #[test]
@@ -165,10 +171,5 @@ fn a_job_that_nobody_follows_sends_one_task_ahead() {
     assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
     let submissions = fs::read_to_string(sandbox.path("job/slurm/submissions")).unwrap();
     assert!(submissions.starts_with("array 1 0 0\n"), "{submissions}");
-    let is_over = || {
-        thread::sleep(Duration::from_millis(300));
-        sandbox.path("job/report.json").exists() && cluster.has_empty_queue()
-    };
-    assert!(within(LIMIT, is_over), "{}", cluster.logs());
-    is_copied(&sandbox);
+    ends_by_itself(&sandbox, &cluster);
 }

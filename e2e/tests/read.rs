@@ -113,13 +113,18 @@ fn files_and_parts_of_them_are_printed_from_everywhere() {
     server.end().succeeds();
 }
 
+/// A session with the account on a host.
+fn session_with(sandbox: &Sandbox, remote: &Remote) -> Session {
+    let haul = sandbox.haul(["read", "--session"]).args(remote.sshd().haul_args()).arg(remote.at(""));
+    Session::start(haul, &sandbox.path("errors"))
+}
+
 #[test]
 fn a_session_answers_until_its_input_ends() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let file = sandbox.file("file", "0123456789");
-    let haul = sandbox.haul(["read", "--session"]).args(remote.sshd().haul_args()).arg(remote.at(""));
-    let mut session = Session::start(haul, &sandbox.path("errors"));
+    let mut session = session_with(&sandbox, &remote);
     let opened = session.open(file.to_str().unwrap());
     assert_eq!((&opened["answer"], &opened["size"]), (&json!("opened"), &json!(10)));
     assert_eq!(session.read(&opened, 8, 9).unwrap().1, b"89");
@@ -170,8 +175,7 @@ fn a_lost_worker_ends_the_session_with_the_reason() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let file = sandbox.file("file", "0123456789");
-    let haul = sandbox.haul(["read", "--session"]).args(remote.sshd().haul_args()).arg(remote.at(""));
-    let mut session = Session::start(haul, &sandbox.path("errors"));
+    let mut session = session_with(&sandbox, &remote);
     let opened = session.open(file.to_str().unwrap());
     let worker = remote.workers()[0];
     kill_process(Pid::from_raw(worker.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
@@ -184,8 +188,7 @@ fn a_lost_worker_ends_the_session_with_the_reason() {
 fn a_worker_of_a_session_is_confined() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
-    let haul = sandbox.haul(["read", "--session"]).args(remote.sshd().haul_args()).arg(remote.at(""));
-    let mut session = Session::start(haul, &sandbox.path("errors"));
+    let mut session = session_with(&sandbox, &remote);
     session.open(sandbox.file("file", "x").to_str().unwrap());
     let threads = Path::new("/proc").join(remote.workers()[0].to_string()).join("task");
     let status =

@@ -93,9 +93,9 @@ impl<'a> LocalRun<'a> {
     fn work(&self) -> Result<(), JobError> {
         let directory = &self.step.job.directory;
         while !self.step.cancel.is_cancelled() && !directory.held().exists() {
-            // Read before the index: a plan that has ended by now adds no shard.
+            // Both are read before the index: a plan that has ended by now adds no shard.
             let news = *self.news.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_planned = news.has_ended || !self.plans && holder(directory, LockedWork::Plan).is_none();
+            let is_abandoned = !self.plans && holder(directory, LockedWork::Plan).is_none();
             let index = PlanIndex::read(directory)?;
             let is_complete = index.complete.is_some();
             match self.next(index)? {
@@ -103,12 +103,12 @@ impl<'a> LocalRun<'a> {
                 Some(NextShard::Held(number)) => {
                     self.shard(number, |step, number| run_shard(step, number).map(Some))?
                 }
-                None if is_planned && !is_complete && !self.plans => {
+                None if news.has_ended || is_complete => return Ok(()),
+                None if is_abandoned => {
                     let path = shown(directory.path());
                     let hint = format!("haul job run {path} completes it");
                     return Err(JobError::failed(format!("{path}: the plan is not complete"), hint));
                 }
-                None if is_planned || is_complete => return Ok(()),
                 None => self.wait_for_news(news),
             }
         }

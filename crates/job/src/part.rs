@@ -25,7 +25,7 @@ use crate::job_file::JobFile;
 use crate::node::{JobNode, PartDisplay, StepContext};
 use crate::opened::OpenedJob;
 use crate::options::{JobDisplay, JobOptions, JobPart, completed_login};
-use crate::part_recorder::{FullTarget, PartRecorder};
+use crate::part_recorder::PartRecorder;
 use crate::shard_list::ShardListReader;
 use crate::shard_progress::LiveProgress;
 use crate::targets::{leave_out, turns};
@@ -222,7 +222,7 @@ pub fn copy_knowing(
     let outcome =
         haul_control::controller::run(plan.copy, (step.node.program)(), step.cancel, step.steering, &mut recorder);
     let outcome = match recorder.full() {
-        Some(FullTarget { why }) => {
+        Some(why) => {
             step.job.directory.hold(why)?;
             Err(Error::Failed(format!("{why}\nthe job is held: free space, then run haul job run again")))
         }
@@ -236,23 +236,16 @@ pub fn copy_knowing(
 /// Logs in to each source and target, before any shard does: a dry run over nothing. Fails if none answers.
 pub fn check_ends(step: &StepContext<'_>) -> Result<(), JobError> {
     let step = step.quiet();
-    let all = step.job.description.ends();
-    let mut last = None;
-    for (at, ends) in all.iter().enumerate() {
+    for (at, ends) in step.job.description.ends().iter().enumerate() {
         let mut plan = list_plan(&step, PartSources::Lists { name: String::new(), lists: Vec::new() }, ends)?;
         plan.copy.options.target.sync.is_dry = true;
         match copy(plan, step.job.directory.step_failures("check.jsonl"), &step, &LiveProgress::default())? {
             Ok(_) => return Ok(()),
-            Err(Error::Connect(why)) => {
-                leave_out(&step.job.directory, at, &why)?;
-                last = Some(why);
-            }
+            Err(Error::Connect(why)) => leave_out(&step.job.directory, at, &why)?,
             Err(error) => return Err(JobError::of_text(&error)),
         }
     }
-    last.map_or(Ok(()), |_| {
-        Err(JobError::failed("no target answers", "nothing was submitted; check the login with ssh"))
-    })
+    Err(JobError::failed("no target answers", "nothing was submitted; check the login with ssh"))
 }
 
 /// Tries the ends in a shard's order until their hosts answer. Returns the used ends, and the outcome.

@@ -22,18 +22,13 @@ pub struct PartRecorder {
     progress: LiveProgress,
     file: Option<UnnamedFile>,
     trouble: Option<JobError>,
-    full: Option<FullTarget>,
+    /// Host and error of a target without space.
+    full: Option<String>,
     cancel: Cancel,
     /// Data moved by earlier runs and attempts, and by this attempt.
     moved: [u64; 2],
     /// Lines of failures that were displayed before.
     known: BTreeSet<String>,
-}
-
-/// A target without space: no further file can be written.
-pub struct FullTarget {
-    /// Its host, and what it said.
-    pub why: String,
 }
 
 /// Errors of a full file system or quota (`ENOSPC`, `EDQUOT`).
@@ -61,9 +56,9 @@ impl PartRecorder {
         Self { known, ..self }
     }
 
-    /// The full target that stopped the copy, if any.
-    pub fn full(&self) -> Option<&FullTarget> {
-        self.full.as_ref()
+    /// Host and error of the full target that stopped the copy, if any.
+    pub fn full(&self) -> Option<&str> {
+        self.full.as_deref()
     }
 
     fn record(&mut self, line: &str) -> Result<(), JobError> {
@@ -111,7 +106,7 @@ impl PartRecorder {
     fn stop_if_full(&mut self, host: &str, message: &str) {
         if self.full.is_none() && FULL.iter().any(|full| message.contains(full)) {
             let why = message.lines().next().unwrap_or_default();
-            self.full = Some(FullTarget { why: harmless(&format!("{host}: {why}")) });
+            self.full = Some(harmless(&format!("{host}: {why}")));
             self.cancel.cancel();
         }
     }

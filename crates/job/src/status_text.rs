@@ -80,9 +80,9 @@ pub fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> 
     if let Some(line) = tasks.line() {
         text.push_str(&format!("\nSlurm: {}\n", harmless(line)));
     }
+    let lost = FailedTask::shards(&job.directory);
     for state in ["planned", "running", "incomplete", "interrupted", "failed"] {
-        let is_shown =
-            |shard: &PlannedShard| state != "planned" || FailedTask::last(&job.directory, shard.number).is_some();
+        let is_shown = |shard: &PlannedShard| state != "planned" || lost.contains(&shard.number);
         let of_state = overview.shards.iter().filter(|(_, found)| state_of(found) == state);
         let of_state: Vec<_> = of_state.filter(|(shard, _)| is_shown(shard)).collect();
         of_state.iter().take(NAMED).for_each(|shard| text.push_str(&shard_line(job, &shard.0, &shard.1, tasks)));

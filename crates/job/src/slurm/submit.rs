@@ -13,7 +13,6 @@ use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
 use crate::error::JobError;
 use crate::opened::OpenedJob;
 use crate::plan_index::PlanIndex;
-use crate::shard_lock::locked_shards;
 use crate::shard_result::{RecordedShard, ShardEnd, ShardResult};
 use crate::slurm::held::{HeldRemedy, HeldTasks};
 use crate::slurm::node_faults::{NodeFaults, NodeVerdict};
@@ -25,7 +24,7 @@ use crate::slurm::task_ends::FailedTask;
 use crate::slurm::tracker::{LOST_AFTER, ShardNews, ShardTracker};
 use crate::slurm::waves::{SlurmWave, WaveLimits};
 
-/// Most reasons told while following.
+/// Most reasons shown while following.
 const REASONS_MAX: usize = 100;
 /// Most resubmissions of the last step.
 const FINISH_RETRIES_MAX: u32 = 2;
@@ -65,8 +64,8 @@ pub struct SlurmState<'a> {
     nodes: NodeFaults,
     /// The nodes on which each shard was lost.
     lost_on: BTreeMap<u32, BTreeSet<String>>,
-    /// Reasons already told.
-    told: BTreeSet<String>,
+    /// Reasons already shown.
+    reasons: BTreeSet<String>,
     /// Failed files of ended shards.
     pub failed_files: u64,
     /// Whether a shard has begun on some node, so that the job's directory and haul are there.
@@ -84,8 +83,7 @@ impl<'a> SlurmState<'a> {
         client: &'a SlurmClient<'a>,
         limits: WaveLimits,
     ) -> Result<Self, JobError> {
-        // Nodes without this file need haul on their PATH.
-        let executable = own_executable().unwrap_or_else(|_| "haul".into());
+        let executable = node_executable();
         let (tracker, clock) = (ShardTracker::new(limits), Instant::now());
         let finish = SubmittedFinish::Waiting;
         Ok(Self {
@@ -102,7 +100,7 @@ impl<'a> SlurmState<'a> {
             held: HeldTasks::default(),
             nodes: NodeFaults::default(),
             lost_on: BTreeMap::new(),
-            told: BTreeSet::new(),
+            reasons: BTreeSet::new(),
             failed_files: 0,
             has_begun: false,
             trial: None,
@@ -160,19 +158,16 @@ impl<'a> SlurmState<'a> {
         self.failed_files = self.failed_files.saturating_add(result.counts.failed);
         if result.end == ShardEnd::Failed {
             let why = harmless(result.message.lines().next().unwrap_or_default());
-            self.tell(&format!("failed on {}: {why}", harmless(&result.host)), shard);
+            self.show_once(&format!("failed on {}: {why}", harmless(&result.host)), shard);
         }
         Ok(())
     }
 
     fn note_loss(&mut self, shard: u32, node: &str, is_fruitless: bool) -> Result<(), SlurmCallError> {
-        let mut task = FailedTask::last(&self.job.directory, shard)
+        let task = FailedTask::last(&self.job.directory, shard)
             .filter(|task| node.is_empty() || task.node == node)
             .unwrap_or_else(|| FailedTask { node: node.to_owned(), why: "its task ended without a result".to_owned() });
-        if task.node.is_empty() {
-            task.node = node.to_owned();
-        }
-        self.tell(&format!("lost {}", task.shown()), shard);
+        self.show_once(&format!("lost {}", task.shown()), shard);
         self.lost_on.entry(shard).or_default().insert(task.node.clone());
         let verdict = if is_fruitless { self.nodes.lose(&task.node) } else { NodeVerdict::Keep };
         match verdict {
@@ -192,9 +187,9 @@ impl<'a> SlurmState<'a> {
         }
     }
 
-    /// Tells a reason once, with the first shard.
-    fn tell(&mut self, what: &str, shard: u32) {
-        if self.told.len() < REASONS_MAX && self.told.insert(what.to_owned()) {
+    /// Shows a reason once, with the first shard.
+    fn show_once(&mut self, what: &str, shard: u32) {
+        if self.reasons.len() < REASONS_MAX && self.reasons.insert(what.to_owned()) {
             show::stderr().notice(&format!("shard {shard} {what}"));
         }
     }
@@ -216,10 +211,7 @@ impl<'a> SlurmState<'a> {
 
     /// Whether a shard has reported from a node. Until then, one task finds out whether nodes have haul and the job.
     fn has_begun(&mut self) -> bool {
-        if !self.has_begun {
-            let attempts = self.job.directory.has_attempts();
-            self.has_begun = attempts || !locked_shards(&self.job.directory).is_empty();
-        }
+        self.has_begun = self.has_begun || self.job.directory.has_attempts();
         self.has_begun
     }
 
@@ -273,10 +265,7 @@ impl<'a> SlurmState<'a> {
 
     /// Submits the next array, if there is room. Returns whether it did.
     pub fn submit_wave(&mut self) -> Result<bool, SlurmCallError> {
-        if self.doubtful.is_some() {
-            return Ok(false);
-        }
-        if self.job.directory.held().exists() {
+        if self.doubtful.is_some() || self.job.directory.held().exists() {
             return Ok(false);
         }
         let mut rules = ArrayRules { is_trial: !self.has_begun(), ..ArrayRules::default() };
@@ -366,12 +355,6 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Submits a job that runs this one.
-    pub fn submit_run(&mut self) -> Result<u64, SlurmCallError> {
-        let script = self.script("run.sh", self.scripts().follow())?;
-        self.client.submit(&script)
-    }
-
     fn scripts(&self) -> SlurmScripts<'_> {
         SlurmScripts {
             job: self.job.directory.path(),
@@ -382,10 +365,27 @@ impl<'a> SlurmState<'a> {
         }
     }
 
-    /// The job keeps the script for people alone.
     fn script(&self, name: &str, text: Vec<u8>) -> Result<SubmittedScript, SlurmCallError> {
-        let file = self.job.directory.slurm().join(name);
-        file.replace(&text).map_err(SlurmCallError::Refused)?;
-        Ok(SubmittedScript { path: file.path().to_owned(), text })
+        kept_script(self.job, name, text).map_err(SlurmCallError::Refused)
     }
+}
+
+/// Submits a job of Slurm that runs `job`.
+pub fn submit_run(job: &OpenedJob, settings: &SlurmSettings, client: &SlurmClient<'_>) -> Result<u64, SlurmCallError> {
+    let confirming = job.confirming_words().map_err(SlurmCallError::Refused)?.join(" ");
+    let (job_path, id) = (job.directory.path(), job.description.id.as_str());
+    let scripts = SlurmScripts { job: job_path, id, executable: &node_executable(), confirming: &confirming, settings };
+    client.submit(&kept_script(job, "run.sh", scripts.follow()).map_err(SlurmCallError::Refused)?)
+}
+
+/// haul on the nodes. Those without this file need it on their PATH.
+fn node_executable() -> PathBuf {
+    own_executable().unwrap_or_else(|_| "haul".into())
+}
+
+/// The job keeps a script for people alone.
+fn kept_script(job: &OpenedJob, name: &str, text: Vec<u8>) -> Result<SubmittedScript, JobError> {
+    let file = job.directory.slurm().join(name);
+    file.replace(&text)?;
+    Ok(SubmittedScript { path: file.path().to_owned(), text })
 }

@@ -4,6 +4,8 @@
 //! n4 127 array.sh: 15: haul: not found
 //! ```
 
+use std::collections::BTreeSet;
+
 use haul_show::text::harmless;
 
 use crate::directory::JobDirectory;
@@ -25,6 +27,12 @@ impl FailedTask {
     pub fn last(job: &JobDirectory, shard: u32) -> Option<Self> {
         let text = job.slurm().join(format!("{shard}.end")).read_text_of(FILE_MAX).ok()??;
         Self::parse(text.lines().last()?)
+    }
+
+    /// Shards with a recorded unsuccessful run.
+    pub fn shards(job: &JobDirectory) -> BTreeSet<u32> {
+        let names = job.slurm().names().unwrap_or_default();
+        names.iter().filter_map(|name| name.to_str()?.strip_suffix(".end")?.parse().ok()).collect()
     }
 
     fn parse(line: &str) -> Option<Self> {
@@ -54,9 +62,10 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         job.slurm().make_directory().unwrap();
-        assert_eq!(FailedTask::last(&job, 7), None);
+        assert_eq!((FailedTask::last(&job, 7), FailedTask::shards(&job)), (None, BTreeSet::new()));
         job.slurm().join("7.end").replace(b"n1 4 \nn4 127 a.sh: 15: haul: not \x1bfound\n").unwrap();
         assert_eq!(FailedTask::last(&job, 7).unwrap().shown(), r"on n4: a.sh: 15: haul: not \u{1b}found (status 127)");
+        assert_eq!(FailedTask::shards(&job), BTreeSet::from([7]));
         assert_eq!(FailedTask::parse("n1 4 ").unwrap().shown(), "on n1: status 4");
         assert_eq!(FailedTask::parse("n1 2 haul: no such cipher").unwrap().why, "no such cipher (status 2)");
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
 
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
@@ -15,9 +14,8 @@ use haul_job::slurm::client::{SlurmCallError, SlurmClient};
 use haul_job::slurm::follow::{SlurmRun, SlurmRunEnd, report_end};
 use haul_job::slurm::settings::{SlurmSettings, kept};
 use haul_job::slurm::submissions::SlurmSubmission;
-use haul_job::slurm::submit::SlurmState;
+use haul_job::slurm::submit::submit_run;
 use haul_job::slurm::view::cancel_tasks;
-use haul_job::slurm::waves::WaveLimits;
 use haul_show as show;
 use haul_show::exit::Exit;
 
@@ -96,9 +94,7 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
 fn detach(values: &Values, job: &OpenedJob, settings: &SlurmSettings) -> anyhow::Result<Exit> {
     let display = display_of_run(values, job);
     let id = watched(job, display, None, |step| {
-        let client = SlurmClient { cancel: step.cancel };
-        let limits = WaveLimits { array_size: 0, at_once: None, is_chained: false, remembers: Duration::MAX };
-        SlurmState::new(job, settings, &client, limits)?.submit_run().map_err(|error| match error {
+        submit_run(job, settings, &SlurmClient { cancel: step.cancel }).map_err(|error| match error {
             SlurmCallError::Refused(error) => error,
             SlurmCallError::Later(why) => JobError::failed(why, "try again when Slurm answers"),
         })
