@@ -206,7 +206,7 @@ fn unmount(path: &Path) {
 /// Removes a directory by `rm`. The standard library holds a descriptor for each level, and these trees are thousands
 /// deep.
 fn remove(directory: &Path) {
-    let _ = Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(directory).status();
+    let _ = Command::new("rm").args(["-r", "-f", "--one-file-system", "--"]).arg(directory).status();
 }
 
 /// Removes the sandboxes of test processes that were killed before they could.

@@ -25,7 +25,7 @@ impl ServedShare {
     /// One of the directories that a file names, on any port.
     pub fn standing(sandbox: &Sandbox, file: &str) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-        let (port, options) = (free.port().to_string(), ["serve", "--bind", "127.0.0.1", "--json", "-Z"]);
+        let (port, options) = (free.port().to_string(), ["serve", "--bind", "127.0.0.1", "--json", "--port"]);
         Self::of(sandbox.haul(options).args([&port, "--config", file]))
     }
 

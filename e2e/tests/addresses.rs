@@ -1,5 +1,5 @@
-//! Where data connections lead: to the host that was typed, and never to another service of this machine, whatever a host
-//! says of its addresses.
+//! Where data connections lead: to the host that was typed, and never to another service of this machine, whatever a
+//! host says of its addresses.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -31,7 +31,7 @@ fn push_to(host: &str, hello: &WorkerHello) -> Outcome {
     let port = service.local_addr().expect("an address").port();
     let fake = FakeWorker::new(&sandbox);
     let command = fake.command(env!("CARGO_BIN_EXE_haul-fake-worker"));
-    let haul = sandbox.haul(["-T", &command, "--retries", "0", "source", &format!("{host}:/far/target")]);
+    let haul = sandbox.haul(["--target-command", &command, "--retries", "0", "source", &format!("{host}:/far/target")]);
     let running = haul.start();
     let mut link = fake.accept(Duration::from_secs(20)).expect("the controller starts its worker");
     let played = play(&mut link, hello, port);

@@ -109,7 +109,7 @@ fn archive_keeps_capabilities_and_all_else() {
     set(&file, "security.capability", CAPABILITY);
     set(&file, "trusted.mark", b"1");
     fs::hard_link(&file, sandbox.path("source/another")).unwrap();
-    sandbox.haul(["--archive", "source", "target"]).run().succeeds();
+    sandbox.haul(["-aHAX", "source", "target"]).run().succeeds();
     is_kept(&sandbox.path("target"), true);
     let there = sandbox.path("target/dir/small");
     assert_eq!(get(&there, "security.capability").as_deref(), Some(CAPABILITY));
@@ -196,7 +196,7 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
         }
     };
     let sync = |options: &[&str]| {
-        sandbox.haul(["sync", "--archive"]).args(options).args(["source/", "target"]).run().succeeds();
+        sandbox.haul(["sync", "-aHAX"]).args(options).args(["source/", "target"]).run().succeeds();
     };
     sync(&[]);
     is_whole("new", 0o650, (0, 0));
@@ -233,14 +233,14 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
     fs::write(&files[1], &bytes).unwrap();
     set(&files[1], "security.capability", CAPABILITY);
     let inode = fs::metadata(target.join("large")).unwrap().ino();
-    let run = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["--archive", "--inplace", "source/"]);
+    let run = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["-aHAX", "--inplace", "source/"]);
     run.arg(remote.at(&target)).run().succeeds();
     assert_eq!(fs::read(target.join("large")).unwrap(), bytes);
     assert_ne!(fs::metadata(target.join("large")).unwrap().ino(), inode);
     is_whole("not in place", 0o650, (1234, 2345));
     // A file of an earlier copy is linked where it has all attributes, and only there.
     rustix::fs::lremovexattr(target.join("small"), "security.capability").unwrap();
-    sandbox.haul(["sync", "--archive", "--link-dest", "../target", "source/", "next"]).run().succeeds();
+    sandbox.haul(["sync", "-aHAX", "--link-dest", "../target", "source/", "next"]).run().succeeds();
     let (old, next) = (sandbox.path("target"), sandbox.path("next"));
     let inode = |place: &Path, name: &str| fs::metadata(place.join(name)).unwrap().ino();
     assert_eq!(inode(&old, "large"), inode(&next, "large"));
@@ -256,8 +256,8 @@ fn a_directory_that_gets_another_owner_loses_the_access_control_lists_that_its_s
     for (options, from, owner) in [
         (&["sync"][..], "source/", 0),
         (&["-r", "-f", "-p"], "source/.", 0),
-        (&["sync", "--archive"], "source/", 7),
-        (&["sync", "--archive", "--chown", "0:0"], "source/", 0),
+        (&["sync", "-aHAX"], "source/", 7),
+        (&["sync", "-aHAX", "--chown", "0:0"], "source/", 0),
     ] {
         let sandbox = Sandbox::new();
         sandbox.file("source/dir/below/secret", "x");
@@ -275,7 +275,7 @@ fn a_directory_that_gets_another_owner_loses_the_access_control_lists_that_its_s
             assert_eq!([get(&path, ACCESS), get(&path, DEFAULT)], [None, None], "{options:?}: {name}");
         }
         // A directory that keeps its owner keeps its lists without --acls.
-        let is_kept = !options.contains(&"--archive");
+        let is_kept = !options.contains(&"-aHAX");
         set(&sandbox.path("target/dir"), DEFAULT, &acl());
         sandbox.haul(options).args([from, "target"]).run().succeeds();
         assert_eq!(get(&sandbox.path("target/dir"), DEFAULT), is_kept.then(acl), "{options:?}");
@@ -337,5 +337,5 @@ fn special_files_are_created_on_request() {
     // Another device in its place is never replaced.
     fs::remove_file(target.join("disk")).unwrap();
     fifo(&target.join("disk"));
-    push(&["-rpf", "--devices", "--specials"]).ends(1).says(["disk", "is never replaced"]);
+    push(&["-rp", "-f", "--devices", "--specials"]).ends(1).says(["disk", "is never replaced"]);
 }

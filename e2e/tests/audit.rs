@@ -260,7 +260,8 @@ fn no_ssh_connection_forges_a_line() {
         let log = audit_to(&sandbox, &sandbox.home(), &format!("log{number}"));
         sandbox.file("connection", said);
         let target = format!("127.0.0.1:{}", sandbox.path(format!("there{number}")).display());
-        let run = sandbox.haul(["-T", far.to_str().unwrap(), "file", &target]).env("HAUL", &program).run();
+        let run =
+            sandbox.haul(["--target-command", far.to_str().unwrap(), "file", &target]).env("HAUL", &program).run();
         let run = run.succeeds();
         let audited = lines(&log);
         let received: Vec<_> = audited.iter().filter(|line| line["action"] == "received").collect();

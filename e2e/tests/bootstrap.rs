@@ -56,7 +56,7 @@ fn an_account_without_haul_can_be_pulled_from() {
 fn deployment_can_be_forbidden() {
     let (sandbox, remote) = bare_host("");
     let run = remote.haul(&sandbox).args(["--no-deploy", "-r", "source"]).arg(remote.at(sandbox.path("there"))).run();
-    run.ends(3).says(["127.0.0.1", "no-deploy", "-T"]);
+    run.ends(3).says(["127.0.0.1", "no-deploy", "--target-command"]);
     assert!(!remote.home().join(".cache").exists());
     assert!(!sandbox.path("there").exists());
 }
@@ -247,6 +247,6 @@ fn another_machine_type_is_reported_with_the_remedy() {
     );
     let path = format!("{}:/usr/bin:/bin", bin.parent().expect("a directory").display());
     let remote = Remote::with_path(&sandbox, Options::default(), &path);
-    push(&sandbox, &remote, "there").ends(3).says(["127.0.0.1", "riscv64", "-T"]);
+    push(&sandbox, &remote, "there").ends(3).says(["127.0.0.1", "riscv64", "--target-command"]);
     assert_eq!(placed(&remote), Vec::<PathBuf>::new());
 }

@@ -33,7 +33,7 @@ enum Direction {
 
 /// A slow, running copy of a tree with one big file.
 fn under_way(sandbox: &Sandbox) -> Copying {
-    under_way_with(sandbox, Direction::Push, &["-P", "1"])
+    under_way_with(sandbox, Direction::Push, &["--progress=1"])
 }
 
 fn under_way_with(sandbox: &Sandbox, direction: Direction, options: &[&str]) -> Copying {
@@ -48,7 +48,7 @@ fn under_way_with(sandbox: &Sandbox, direction: Direction, options: &[&str]) -> 
         Direction::Pull => [remote.at(&from), here(to)],
         Direction::Local => [here(from), here(to)],
     };
-    let haul = remote.haul(sandbox).limit(LIMIT).args(["-r", "-x", "12m", "--json"]);
+    let haul = remote.haul(sandbox).limit(LIMIT).args(["-r", "--xfrrate", "12m", "--json"]);
     let running = haul.args(options).args(ends).start();
     let partial = |dir: &Path| hidden_or_partial(dir, &["little", "big"], SOME).is_some();
     let arrived = within(LIMIT, || partial(&place) || partial(&place.join("source")));
@@ -80,8 +80,10 @@ fn beginning(path: &Path, len: u64) -> Vec<u8> {
 
 #[test]
 fn a_file_that_shrank_or_grew_and_was_rewritten_is_restarted() {
-    let refuses = &["-P", "1", "--refuse-growing"][..];
-    for (what, options) in [("shrinks", &["-P", "1"][..]), ("is rewritten", &["-P", "1"]), ("is refused", refuses)] {
+    let refuses = &["--progress=1", "--refuse-growing"][..];
+    for (what, options) in
+        [("shrinks", &["--progress=1"][..]), ("is rewritten", &["--progress=1"]), ("is refused", refuses)]
+    {
         let sandbox = Sandbox::new();
         let copying = under_way_with(&sandbox, Direction::Push, options);
         match what {
@@ -107,11 +109,11 @@ fn a_file_that_shrank_or_grew_and_was_rewritten_is_restarted() {
 #[test]
 fn a_file_that_grows_is_copied_up_to_its_first_length_and_the_next_sync_sends_the_rest() {
     let ways: [(Direction, &[&str]); 5] = [
-        (Direction::Push, &["-P", "1"]),
-        (Direction::Push, &["-P", "4", "-E", "%md5"]),
-        (Direction::Pull, &["-P", "1", "--digest", "blake3"]),
-        (Direction::Push, &["-o"]),
-        (Direction::Local, &["-P", "1"]),
+        (Direction::Push, &["--progress=1"]),
+        (Direction::Push, &["--progress=4", "--checksum", "%md5"]),
+        (Direction::Pull, &["--progress=1", "--digest", "blake3"]),
+        (Direction::Push, &["--order"]),
+        (Direction::Local, &["--progress=1"]),
     ];
     for (direction, options) in ways {
         let sandbox = Sandbox::new();
@@ -158,7 +160,7 @@ fn a_small_file_that_grows_all_the_time_is_copied() {
 
 #[test]
 fn a_new_mode_or_name_while_a_file_is_read_is_no_change_of_its_contents() {
-    for (direction, options) in [(Direction::Push, &["-P", "1"][..]), (Direction::Local, &["-P", "4"])] {
+    for (direction, options) in [(Direction::Push, &["--progress=1"][..]), (Direction::Local, &["--progress=4"])] {
         let sandbox = Sandbox::new();
         let copying = under_way_with(&sandbox, direction, options);
         fs::set_permissions(&copying.source, Permissions::from_mode(0o600)).unwrap();
@@ -226,10 +228,10 @@ fn overwrite(path: &Path) {
 
 #[test]
 fn a_file_overwritten_with_its_time_restored_is_restarted() {
-    let one_stream: &[&str] = &["-P", "1"];
+    let one_stream: &[&str] = &["--progress=1"];
     for (direction, options) in [
         (Direction::Push, one_stream),
-        (Direction::Push, &["-P", "4"]),
+        (Direction::Push, &["--progress=4"]),
         (Direction::Pull, one_stream),
         (Direction::Local, one_stream),
     ] {
@@ -247,7 +249,7 @@ fn a_file_overwritten_with_its_time_restored_is_restarted() {
 fn a_delta_overwritten_during_the_copy_is_restarted() {
     let sandbox = Sandbox::new();
     sandbox.big_file("place/source/big", BIG - 1);
-    let copying = under_way_with(&sandbox, Direction::Push, &["-P", "1", "-f", "--delta", "rolling"]);
+    let copying = under_way_with(&sandbox, Direction::Push, &["--progress=1", "-f", "--delta", "rolling"]);
     overwrite(&copying.source);
     let (source, place) = (copying.source.clone(), copying.place.clone());
     copying.ended().succeeds();

@@ -43,7 +43,7 @@ fn each_codec_and_level_carries_everything() {
         ("12", "zstd", 12.into()),
         ("19", "zstd", 19.into()),
     ] {
-        let summary = there_and_back(&["-c", option]);
+        let summary = there_and_back(&["--compress", option]);
         let compression = &summary["compression"];
         assert_eq!((&compression["codec"], &compression["level"]), (&codec.into(), &level), "{summary}");
         let (share, ratio) = (wire_share(&summary), compression["ratio"].as_f64().unwrap());
@@ -53,7 +53,7 @@ fn each_codec_and_level_carries_everything() {
 
 #[test]
 fn without_compression_all_bytes_travel() {
-    for options in [&["-c", "off"][..], &["-c", "0"]] {
+    for options in [&["--compress", "off"][..], &["--compress", "0"]] {
         let summary = there_and_back(options);
         assert_eq!(summary["compression"], Value::Null, "{summary}");
         assert!((1.0..1.05).contains(&wire_share(&summary)), "{summary}");
@@ -62,7 +62,7 @@ fn without_compression_all_bytes_travel() {
 
 #[test]
 fn unencrypted_data_is_compressed_as_well() {
-    let summary = there_and_back(&["--no-encrypt", "-c", "zstd", "--verify", "memory"]);
+    let summary = there_and_back(&["--no-encrypt", "--compress", "zstd", "--verify", "memory"]);
     assert_eq!(summary["compression"]["codec"], "zstd", "{summary}");
     assert!(wire_share(&summary) < 0.8, "{summary}");
 }
@@ -70,7 +70,7 @@ fn unencrypted_data_is_compressed_as_well() {
 #[test]
 fn any_length_of_frames_and_any_number_of_streams_will_do() {
     for (frame, streams) in [("256k", "1"), ("1m", "7")] {
-        let summary = there_and_back(&["--frame", frame, "-s", streams, "-c", "lz4"]);
+        let summary = there_and_back(&["--frame", frame, "-s", streams, "--compress", "lz4"]);
         assert_eq!(summary["compression"]["codec"], "lz4", "{summary}");
     }
 }
@@ -79,7 +79,7 @@ fn any_length_of_frames_and_any_number_of_streams_will_do() {
 fn within_one_process_there_is_no_compression() {
     let sandbox = Sandbox::new();
     let source = mixed_tree(&sandbox);
-    let summary = sandbox.haul(["--json", "-r", "-c", "zstd", "source", "target"]).run().succeeds().summary();
+    let summary = sandbox.haul(["--json", "-r", "--compress", "zstd", "source", "target"]).run().succeeds().summary();
     compare(&source, &sandbox.path("target")).unwrap();
     assert_eq!((&summary["compression"], &summary["bytes_on_wire"]), (&Value::Null, &0.into()), "{summary}");
 }
@@ -89,7 +89,7 @@ fn the_summary_reports_compression() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", text(3_000_000));
-    let run = remote.haul(&sandbox).args(["-c", "zstd", "source"]).arg(remote.at(sandbox.path("there"))).run();
+    let run = remote.haul(&sandbox).args(["--compress", "zstd", "source"]).arg(remote.at(sandbox.path("there"))).run();
     run.succeeds().says(["compressed  ", " to 1 (zstd 3)"]);
 }
 
@@ -108,7 +108,7 @@ fn a_tunnel_carries_compressed_data_too() {
     }
     let source = mixed_tree(&sandbox);
     let there = pair.at(sandbox.path("there"));
-    let push = pair.haul(&sandbox).args(["--json", "-r", "-c", "zstd", "source"]).arg(&there).run().succeeds();
+    let push = pair.haul(&sandbox).args(["--json", "-r", "--compress", "zstd", "source"]).arg(&there).run().succeeds();
     let summary = push.summary();
     compare(&source, &sandbox.path("there")).unwrap();
     assert_eq!((&summary["transport"]["kind"], &summary["compression"]["codec"]), (&"ssh".into(), &"zstd".into()));

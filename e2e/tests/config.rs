@@ -10,14 +10,14 @@ use haul_e2e::{Haul, Options, Remote, Sandbox, contents, give_to_user, haul_bina
 const USERS: &str = "home/.config/haul/config.toml";
 
 /// `haul config`'s output, without defaults.
-const SHOWN: &str = r#"$ haul config -C options.toml
+const SHOWN: &str = r#"$ haul config --config options.toml
 options.toml
 
 streams          2                    options.toml:1
 xfrrate          1m                   options.toml:3
 no-deploy        on                   options.toml:2
 
-$ haul config -C options.toml -p --bwlimit 5 --no-deploy=default ann@db1
+$ haul config --config options.toml -p --bwlimit 5 --no-deploy=default ann@db1
 options.toml
 
 preserve         on                   command line
@@ -27,7 +27,7 @@ no-deploy        off                  command line
 
 ignored: options.toml:3: --xfrrate cannot be used with --bwlimit
 
-$ haul config -C options.toml -vv -4 --json db1
+$ haul config --config options.toml -vv -4 --json db1
 {"file":"options.toml","host":"db*","line":6,"option":"streams","origin":"file","values":["4"]}
 {"file":"options.toml","host":null,"line":3,"option":"xfrrate","origin":"file","values":["1m"]}
 {"option":"ipv4","origin":"command line","values":[true]}
@@ -37,19 +37,17 @@ $ haul config -C options.toml -vv -4 --json db1
 /// Messages about invalid files.
 const WRONG: &str = "\
 haul: SANDBOX/home/.config/haul/config.toml:3: unknown option streems
-      hint: did you mean streams?
+      hint: did you mean: streams
 haul: SANDBOX/home/.config/haul/config.toml:1: --streams 999: must be a whole number from 1 to 256
 haul: SANDBOX/home/.config/haul/config.toml:1: force: only valid on the command line
       hint: haul help config lists these options
 haul: SANDBOX/home/.config/haul/config.toml: others can write it and could make haul start commands
       hint: chmod go-w SANDBOX/home/.config/haul/config.toml
-haul: -C absent: no such file
-      hint: scp's -C is automatic where it pays: omit it
-haul: -C source: -C takes a configuration file, and source or target is missing
-      hint: scp's -C is automatic where it pays: omit it
+haul: --config absent: no such file
+haul: no target given for target
+      hint: --config took source as its argument
 haul: source:1: key with no value, expected `=`
       hint: write OPTION = VALUE, with text in quotes: haul help config
-      hint: scp's -C is automatic where it pays: omit it
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
       hint: write OPTION = VALUE, with text in quotes: haul help config
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
@@ -103,7 +101,8 @@ fn profiles_reach_a_copy_by_its_host() {
     let words = remote.sshd().haul_args();
     let named = sandbox.file("named", "streams = 4\n");
     let run = |file: &std::path::Path| {
-        let haul = sandbox.haul(&words).args(["--json", "-f", "-C"]).arg(file).arg(remote.at(sandbox.path("source")));
+        let haul =
+            sandbox.haul(&words).args(["--json", "-f", "--config"]).arg(file).arg(remote.at(sandbox.path("source")));
         fs::remove_file(sandbox.path("back")).unwrap();
         haul.arg("back").run().succeeds().summary()
     };
@@ -163,13 +162,13 @@ fn effective_settings_are_shown_with_their_origin() {
         format!("$ haul config {words}\n{}", told.collect::<Vec<_>>().join("\n"))
     };
     let all = [
-        "-C options.toml",
-        "-C options.toml -p --bwlimit 5 --no-deploy=default ann@db1",
-        "-C options.toml -vv -4 --json db1",
+        "--config options.toml",
+        "--config options.toml -p --bwlimit 5 --no-deploy=default ann@db1",
+        "--config options.toml -vv -4 --json db1",
     ];
     assert_eq!(all.map(shown).join("\n\n"), SHOWN);
     sandbox.haul(["config", "-s", "999"]).run().ends(2).says(["--streams 999"]);
-    let run = sandbox.haul(["config", "-C", "/dev/null"]).run().succeeds();
+    let run = sandbox.haul(["config", "--config", "/dev/null"]).run().succeeds();
     let silence = run.stdout.lines().find(|line| line.starts_with("silence")).unwrap();
     assert_eq!(silence.split_whitespace().collect::<Vec<_>>(), ["silence", "13s", "default"], "{}", run.account());
 }
@@ -192,9 +191,9 @@ fn an_invalid_file_ends_the_command_with_its_line() {
         said("streams = 999\n", 0o600, &copy),
         said("force = true\n", 0o600, &copy),
         said("streams = 4\n", 0o622, &copy),
-        said("streams = 4\n", 0o600, &["-C", "absent", "source", "target"]),
-        said("streams = 4\n", 0o600, &["-C", "source", "target"]),
-        said("streams = 4\n", 0o600, &["-C", "source", "source", "target"]),
+        said("streams = 4\n", 0o600, &["--config", "absent", "source", "target"]),
+        said("streams = 4\n", 0o600, &["--config", "source", "target"]),
+        said("streams = 4\n", 0o600, &["--config", "source", "source", "target"]),
         said("streams = four\n", 0o600, &["config"]),
         said("streams = four\n", 0o600, &["status", "."]),
     ];

@@ -248,7 +248,7 @@ fn in_place_nothing_is_written_into_another_users_file() {
     if !is_root_or_skip("files of another user") {
         return;
     }
-    for options in [&["-f"][..], &["-f", "-p"], &["sync", "--archive"], &["-f", "--delta", "blocks"]] {
+    for options in [&["-f"][..], &["-f", "-p"], &["sync", "-aHAX"], &["-f", "--delta", "blocks"]] {
         for size in [9, 2_000_000] {
             let sandbox = Sandbox::new();
             let source = sandbox.big_file("tool", size);
@@ -292,7 +292,7 @@ fn another_users_file_is_copied_anew_instead_of_changing_its_owner() {
     }
     let all = [
         &["sync"][..],
-        &["sync", "--archive"],
+        &["sync", "-aHAX"],
         &["sync", "--chown", "7:7"],
         &["-r", "-f", "-p"],
         &["sync", "--compare", "digest"],
@@ -345,7 +345,7 @@ fn where_no_owner_can_be_set_files_are_up_to_date_and_none_is_sent_twice() {
     sync("");
     // As where a file system gives files an owner of its own.
     chown(sandbox.path("target/plain"), Some(65_534), Some(65_534)).expect("root may");
-    for options in ["", "--archive", "--inplace"] {
+    for options in ["", "-aHAX", "--inplace"] {
         let run = sync(options);
         let summary = run.summary();
         assert_eq!((&summary["files_copied"], &summary["files_skipped"]), (&0.into(), &2.into()), "{}", run.account());
@@ -454,7 +454,7 @@ fn a_reader_of_the_target_directory_who_locks_it_stops_no_copy() {
     sandbox.tree("source");
     let reader = fs::File::open(sandbox.dir("target")).expect("it is readable");
     flock(&reader, FlockOperation::NonBlockingLockExclusive).expect("it is free");
-    for words in [&["-r", "-f"][..], &["-r", "-f", "--inplace"], &["sync", "--archive", "--delete"]] {
+    for words in [&["-r", "-f"][..], &["-r", "-f", "--inplace"], &["sync", "-aHAX", "--delete"]] {
         let run = sandbox.haul(words).args(["source", "target"]).run().succeeds();
         assert!(!format!("{}{}", run.stdout, run.stderr).contains("another haul"), "{}", run.account());
     }

@@ -41,7 +41,10 @@ impl<'a> Lane<'a> {
         let (haul, target) = (haul_binary(), format!("{}:{}", Proxy::ADDRESS, self.there.display()));
         let worker = haul.to_str().expect("a path of text");
         // Compressed data would end before the flips; retries would hide a detected flip.
-        let haul = self.sandbox.haul(["-r", "-s", "2", "-c", "off", "--retries", "0", "-T", worker]).args(options);
+        let haul = self
+            .sandbox
+            .haul(["-r", "-s", "2", "--compress", "off", "--retries", "0", "--target-command", worker])
+            .args(options);
         haul.args(["source", &target]).netns(&self.netns).run()
     }
 

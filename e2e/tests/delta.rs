@@ -202,7 +202,7 @@ fn in_place_a_killed_run_leaves_the_old_file() {
     let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
     let before = contents(&change.old);
     let place = change.old.parent().expect("a directory");
-    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "--inplace", "-x", "8m"]);
+    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "--inplace", "--xfrrate", "8m"]);
     let mut running = haul.arg(&change.new).arg(change.remote.at(&change.old)).start();
     let arrived = within(LIMIT, || hidden_or_partial(place, &["file"], 2_000_000).is_some());
     assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
@@ -332,14 +332,14 @@ fn a_started_delta_is_resumed_as_a_delta() {
         bytes[..half].iter_mut().for_each(|byte| *byte ^= 0x5a);
     });
     let place = change.old.parent().expect("a directory");
-    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "-x", "4m", "-c", "off"]);
+    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["-f", "--xfrrate", "4m", "--compress", "off"]);
     let mut running = haul.arg(&change.new).arg(change.remote.at(&change.old)).start();
     let arrived = within(LIMIT, || hidden_or_partial(place, &["file"], 3_000_000).is_some());
     assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
     running.signal(Signal::KILL);
     running.wait_up_to(LIMIT);
     assert!(within(LIMIT, || change.remote.workers().is_empty()), "a worker is left");
-    let run = change.push(&["-c", "off"]).succeeds();
+    let run = change.push(&["--compress", "off"]).succeeds();
     change.is_done();
     // How much of each half was there already differs from run to run.
     let rest = number(&run.summary(), "bytes");
@@ -448,7 +448,7 @@ fn in_place_with_hard_links_all_names_get_the_new_contents() {
                 items.map(|item| (item["path"].clone(), item["reasons"].clone())).collect::<Vec<_>>()
             };
             let sync = |options: &[&str]| {
-                let haul = sandbox.haul(["sync", "--archive", "--inplace", "--json", "--items"]).limit(LIMIT);
+                let haul = sandbox.haul(["sync", "-aHAX", "--inplace", "--json", "--items"]).limit(LIMIT);
                 haul.args(remote.sshd().haul_args()).args(options).arg("s/").arg(remote.at(sandbox.path("t"))).run()
             };
             let mut planned = items(sync(&["--dry-run"]).succeeds());

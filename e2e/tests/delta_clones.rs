@@ -76,7 +76,7 @@ fn only_changed_pages_are_written() {
             assert_eq!(run.summary()["bytes"], SIZE, "{}", run.account());
         }
         let site = Site::new(sandbox, place, |bytes| _ = pages(bytes));
-        let (run, written) = site.push(&["-u", "t"]);
+        let (run, written) = site.push(&["--unbuffered", "t"]);
         assert_eq!(written, SIZE as u64, "{kind}: direct I/O copies: {}", run.account());
     });
 }

@@ -67,17 +67,17 @@ fn each_digest_comes_from_either_end_and_matches_other_programs() {
     let from = sandbox.path("from");
     for algorithm in algorithms() {
         let at_target = format!("to-{algorithm}");
-        let haul = remote.haul(&sandbox).limit(LIMIT).args(["-r", "-s", "4", "-E", algorithm]);
+        let haul = remote.haul(&sandbox).limit(LIMIT).args(["-r", "-s", "4", "--checksum", algorithm]);
         let run = haul.arg(&from).arg(remote.at(sandbox.path(&at_target))).run().succeeds();
         assert_eq!(lines(&run), expected(algorithm, "", &from), "{algorithm} at the target");
         compare(&from, &sandbox.path(&at_target)).unwrap();
         let at_source = format!("from-{algorithm}");
-        let haul = remote.haul(&sandbox).limit(LIMIT).args(["-r", "-s", "4", "-E", &format!("%{algorithm}")]);
+        let haul = remote.haul(&sandbox).limit(LIMIT).args(["-r", "-s", "4", "--checksum", &format!("%{algorithm}")]);
         let run = haul.arg(&from).arg(remote.at(sandbox.path(&at_source))).run().succeeds();
         let before = format!("{}/", from.display());
         assert_eq!(lines(&run), expected(algorithm, &before, &from), "{algorithm} at the source");
         // In a single process that hashes nothing else.
-        let here = sandbox.haul(["-r", "-E", algorithm, "from"]).arg(sandbox.path(format!("here-{algorithm}")));
+        let here = sandbox.haul(["-r", "--checksum", algorithm, "from"]).arg(sandbox.path(format!("here-{algorithm}")));
         assert_eq!(lines(&here.run().succeeds()), expected(algorithm, "", &from), "{algorithm} within this machine");
     }
 }
@@ -87,7 +87,7 @@ fn existing_files_are_read_for_their_digest() {
     let sandbox = Sandbox::new();
     three(&sandbox);
     for _ in 0..2 {
-        let run = sandbox.haul(["-r", "-E", "md5", "from", "to"]).run().succeeds();
+        let run = sandbox.haul(["-r", "--checksum", "md5", "from", "to"]).run().succeeds();
         assert_eq!(lines(&run), expected("md5", "", &sandbox.path("from")));
     }
 }
@@ -104,7 +104,7 @@ fn a_differing_value_denies_a_file_its_name_wherever_it_is_computed() {
                 let to = sandbox.dir("to");
                 let haul = |value: &str| {
                     let option = format!("{end}{algorithm}={value}");
-                    remote.haul(&sandbox).limit(LIMIT).args(["-E", &option]).arg(&file).arg(remote.at(&to))
+                    remote.haul(&sandbox).limit(LIMIT).args(["--checksum", &option]).arg(&file).arg(remote.at(&to))
                 };
                 let what = format!("{algorithm} mismatch: {right} instead of {wrong}");
                 haul(&wrong).run().ends(1).says([&*what]);
@@ -124,17 +124,21 @@ fn digests_are_appended_to_a_file_even_with_a_misleading_name() {
     three(&sandbox);
     let from = sandbox.path("from");
     sandbox.file("sums", "a line of somebody's\n");
-    sandbox.haul(["-r", "-E", "sha1=sums", "from", "one"]).run().ends(1).says(["sums", "not a list of checksums"]);
+    sandbox
+        .haul(["-r", "--checksum", "sha1=sums", "from", "one"])
+        .run()
+        .ends(1)
+        .says(["sums", "not a list of checksums"]);
     assert_eq!(fs::read_to_string(sandbox.path("sums")).unwrap(), "a line of somebody's\n");
     let first = "a32: 00000001 first\n";
     sandbox.file("sums", first);
-    sandbox.haul(["-r", "-E", "sha1=sums", "from", "one"]).run().succeeds();
+    sandbox.haul(["-r", "--checksum", "sha1=sums", "from", "one"]).run().succeeds();
     let text = fs::read_to_string(sandbox.path("sums")).unwrap();
     let mut added: Vec<_> = text.strip_prefix(first).unwrap().lines().map(str::to_owned).collect();
     added.sort();
     assert_eq!(added, expected("sha1", "", &from));
-    sandbox.haul(["-E", "a32=abc", "from/small", "two"]).run().ends(2).says(["write -E a32=./abc"]);
-    sandbox.haul(["-E", "a32=./abc", "from/small", "two"]).run().succeeds();
+    sandbox.haul(["--checksum", "a32=abc", "from/small", "two"]).run().ends(2).says(["write -E a32=./abc"]);
+    sandbox.haul(["--checksum", "a32=./abc", "from/small", "two"]).run().succeeds();
     assert_eq!(fs::read_to_string(sandbox.path("abc")).unwrap(), "a32: 024d0127 two\n");
 }
 
@@ -146,10 +150,10 @@ fn the_remains_of_an_earlier_run_are_in_the_digest() {
     for option in ["md5", "%md5", "c32", "%c32"] {
         let place = sandbox.dir("place");
         let haul = || -> Haul<'_> {
-            let haul = remote.haul(&sandbox).limit(LIMIT).args(["--json", "-E", option]);
+            let haul = remote.haul(&sandbox).limit(LIMIT).args(["--json", "--checksum", option]);
             haul.arg(&source).arg(remote.at(place.join("big")))
         };
-        let mut running = haul().args(["-x", "16m"]).start();
+        let mut running = haul().args(["--xfrrate", "16m"]).start();
         let arrived = within(LIMIT, || hidden_or_partial(&place, &[], 12_000_000).is_some());
         assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
         running.signal(Signal::KILL);
@@ -178,7 +182,7 @@ fn the_digest_of_a_stream_covers_all_its_bytes() {
                 let algorithm = option.trim_start_matches('%');
                 format!("{algorithm}: {} {path}\n", digest(algorithm, &source))
             };
-            let haul = || remote.haul(&sandbox).args(["-s", "4", "-E", option]);
+            let haul = || remote.haul(&sandbox).args(["-s", "4", "--checksum", option]);
             let mut pushed = haul().arg("-").arg(remote.at(&target)).into_command();
             let pushed = pushed.stdin(File::open(&source).unwrap()).stderr(Stdio::piped()).output().unwrap();
             let name = if option.starts_with('%') { "-".into() } else { format!("target-{len}-{option}") };

@@ -54,11 +54,11 @@ fn a_full_disk_stops_new_files_unless_space_is_not_checked() {
     sandbox.big_file("source/there", 10_000);
     (0..200).for_each(|number| drop(sandbox.big_file(format!("source/many/{number:03}"), 30_000)));
     sandbox.file("source/last", "fits");
-    for (target, option, gets_last) in [("stopped", "-r", false), ("tried", "-rF", true)] {
+    for (target, option, gets_last) in [("stopped", "-r", false), ("tried", "--nofschk", true)] {
         let full = sandbox.tmpfs(target, "size=160k");
         sandbox.haul(["source/there", target]).run().succeeds();
         let sources = ["source/there", "source/many", "source/last"];
-        let run = sandbox.haul(["-s", "1", "--json", option]).args(sources).arg(full.path()).run().ends(1);
+        let run = sandbox.haul(["-r", "-s", "1", "--json", option]).args(sources).arg(full.path()).run().ends(1);
         assert_eq!(full.path().join("last").exists(), gets_last, "{}", run.account());
         assert!(run.stdout.contains(r#""files_skipped":1,"#), "{}", run.account());
         assert_eq!(run.stderr.matches("free space there").count(), 1, "{}", run.account());

@@ -148,7 +148,7 @@ fn directories_created_during_the_copy_are_durable_too() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
     sandbox.file("source/inner/file", "content");
-    let haul = "exec strace -f -qq -o trace -y -e trace=fsync,syncfs $0 -A -r source ext4/one/two/";
+    let haul = "exec strace -f -qq -o trace -y -e trace=fsync,syncfs $0 --mkdir -r source ext4/one/two/";
     shell(&sandbox, haul).run().succeeds().says(["durable"]);
     compare(&sandbox.path("source"), &mount.path().join("one/two/source")).unwrap();
     let trace = String::from_utf8(contents(&sandbox.path("trace"))).unwrap();

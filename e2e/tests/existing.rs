@@ -132,7 +132,7 @@ fn a_disk_is_written_from_its_beginning() {
     let image = sandbox.file("image", vec![0; 8 * 1024 * 1024]);
     let disk = Loop::new(&image);
     sandbox.haul(["source", &disk.0]).run().ends(2).says(["is a device", "add -f"]);
-    sandbox.haul(["-N", "o", "source", &disk.0]).run().ends(2).says(["is a device", "add -f"]);
+    sandbox.haul(["--pipe", "o", "source", &disk.0]).run().ends(2).says(["is a device", "add -f"]);
     assert!(contents(Path::new(&disk.0))[..3_000_000].iter().all(|byte| *byte == 0));
     sandbox.haul(["-f", "source", &disk.0]).run().succeeds();
     assert!(fs::metadata(&disk.0).unwrap().file_type().is_block_device());

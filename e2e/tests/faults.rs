@@ -77,7 +77,7 @@ impl<'a> Ground<'a> {
 
     fn copy(&self, place: &Path) -> Haul<'_> {
         let into = place.parent().unwrap();
-        self.sandbox.haul(["-r", "--json", "-P", "1"]).limit(LIMIT).arg(&self.source).arg(into)
+        self.sandbox.haul(["-r", "--json", "--progress=1"]).limit(LIMIT).arg(&self.source).arg(into)
     }
 }
 
@@ -232,10 +232,10 @@ fn either_end_killed_on_its_own_host_resumes() {
         let call = if number % 4 < 2 { "pwrite64" } else { "pread64" };
         let place = ground.place();
         let haul = |command: Option<String>| {
-            let options = ["-r", "--json", "-P", "1", "--retries", "0"];
+            let options = ["-r", "--json", "--progress=1", "--retries", "0"];
             let mut haul = remote.haul(&sandbox).limit(LIMIT).args(options);
             if let Some(command) = command {
-                haul = haul.args([if push { "-T" } else { "-S" }, &command]);
+                haul = haul.args([if push { "--target-command" } else { "--source-command" }, &command]);
             }
             match push {
                 true => haul.arg(&ground.source).arg(remote.at(place.parent().unwrap())),

@@ -169,7 +169,7 @@ fn every_refusal_of_the_table_has_its_outcome() {
     let mut deviations = Vec::new();
     for (number, refusal) in refusals.iter().enumerate() {
         let io: &[&str] = if refusal.call.ends_with("O_DIRECT") { &["--unbuffered", "t"] } else { &[] };
-        for (options, outcome) in [&["-r"][..], &["-r", "--archive"]].into_iter().zip(&refusal.outcomes) {
+        for (options, outcome) in [&["-r"][..], &["-r", "-aHAX"]].into_iter().zip(&refusal.outcomes) {
             let target = format!("{number}-{}", options.len());
             deviations.extend(deviation(&sandbox, refusal, &[io, options, &["s", &target]].concat(), outcome));
         }
@@ -332,6 +332,6 @@ fn a_replaced_file_keeps_its_mode_group_and_list_without_p() {
         assert_eq!(found.map(|len| buffer[..len].to_vec()), has_acl.then(|| acl.clone()), "{name}");
     }
     sandbox.file("new", "newer");
-    sandbox.haul(["-f", "-m", "640", "new", "old0"]).run().succeeds();
+    sandbox.haul(["-f", "--mode", "640", "new", "old0"]).run().succeeds();
     assert_eq!(mode(&sandbox.path("old0")), 0o640);
 }

@@ -251,8 +251,8 @@ fn named_sources_are_always_copied_and_pipes_are_not_filtered() {
     sandbox.haul(["--exclude", "*.o"]).arg(tree.join("a.o")).arg(sandbox.dir("to")).run().succeeds();
     assert!(sandbox.path("to/a.o").exists());
     sandbox.file("list", format!("{0}/a.o\n{0}/src\n", tree.display()));
-    sandbox.haul(["-r", "--exclude", "*.o", "-I", "list"]).arg(sandbox.dir("listed")).run().succeeds();
+    sandbox.haul(["-r", "--exclude", "*.o", "--infiles", "list"]).arg(sandbox.dir("listed")).run().succeeds();
     let listed = files(&sandbox.path("listed"));
     assert!(listed.contains("a.o") && listed.contains("src/b.c") && !listed.contains("src/b.o"), "{listed:?}");
-    sandbox.haul(["--exclude", "*.o", "-N", "i", "echo", "to/x"]).run().ends(2).says(["cannot be filtered"]);
+    sandbox.haul(["--exclude", "*.o", "--pipe", "i", "echo", "to/x"]).run().ends(2).says(["cannot be filtered"]);
 }

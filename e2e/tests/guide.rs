@@ -292,11 +292,14 @@ fn any_text_and_any_lines_match() {
 
 #[test]
 fn commands_are_found_in_lines_of_the_shell() {
-    assert_eq!(hauls("split -n r/1/8 files | haul -I - -d a db1:/b"), ["haul -I - -d a db1:/b"]);
+    assert_eq!(
+        hauls("split -n r/1/8 files | haul --infiles - --dirbase a db1:/b"),
+        ["haul --infiles - --dirbase a db1:/b"]
+    );
     assert_eq!(hauls("until haul -r a db1:; do haul b c || break; sleep 60; done"), ["haul -r a db1:", "haul b c"]);
     assert_eq!(hauls("ssh db1 haul status /archive"), ["haul status /archive"]);
     assert_eq!(hauls("haul a haul://db1/#open    # haul b"), ["haul a haul://db1/#open"]);
-    assert_eq!(hauls("haul -N i 'pg_dump app | gzip' db1:x"), ["haul -N i 'pg_dump app | gzip' db1:x"]);
+    assert_eq!(hauls("haul --pipe i 'pg_dump app | gzip' db1:x"), ["haul --pipe i 'pg_dump app | gzip' db1:x"]);
     assert!(hauls("# haul a b").is_empty() && hauls("cargo xtask dist").is_empty());
 }
 

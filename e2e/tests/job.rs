@@ -79,7 +79,7 @@ fn status(sandbox: &Sandbox) -> (Value, Option<i32>) {
 }
 
 fn plan(sandbox: &Sandbox, more: &[&str]) {
-    job(sandbox, &["plan", "--archive", "-A", "--dir", "job", "--shard-files", "150"])
+    job(sandbox, &["plan", "-aHAX", "--mkdir", "--dir", "job", "--shard-files", "150"])
         .args(more)
         .args(["src", "to"])
         .run()
@@ -180,7 +180,7 @@ fn shards_in_any_order_repeated_and_killed_give_the_source() {
 
     job(&sandbox, &["finish", "--verify", "job"]).run().succeeds();
     is_the_source(&sandbox, "to/src");
-    sandbox.haul(["verify", "--archive", "src", "to"]).run().succeeds();
+    sandbox.haul(["verify", "-aHAX", "src", "to"]).run().succeeds();
     let (after, exit) = status(&sandbox);
     assert_eq!((after["finished"].as_bool(), exit), (Some(true), Some(0)), "{after}");
     let report: Value = serde_json::from_slice(&fs::read(sandbox.path("job/report.json")).unwrap()).unwrap();
@@ -209,8 +209,21 @@ fn a_finished_shard_moves_no_payload_when_it_is_run_again() {
 fn a_job_runs_on_one_host_during_its_planning_and_resumes_after_a_kill() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
-    let words =
-        ["run", "--archive", "-A", "--dir", "job", "--shard-files", "150", "--local", "3", "-x", "1200k", "src", "to"];
+    let words = [
+        "run",
+        "-aHAX",
+        "--mkdir",
+        "--dir",
+        "job",
+        "--shard-files",
+        "150",
+        "--local",
+        "3",
+        "--xfrrate",
+        "1200k",
+        "src",
+        "to",
+    ];
     let running = job(&sandbox, &words).start();
     eventually("two results", || fs::read_dir(sandbox.path("job/results")).is_ok_and(|results| results.count() > 1));
     drop(running);
@@ -278,12 +291,9 @@ fn a_sync_deletes_extraneous_files_after_all_shards() {
     sandbox.file("to/plain/0:x", "another");
     sandbox.file("to/plain/extraneous", "x");
     let run = |sandbox: &Sandbox| {
-        job(
-            sandbox,
-            &["plan", "--sync", "--delete", "--archive", "--dir", "job", "--shard-files", "400", "src/", "to"],
-        )
-        .run()
-        .succeeds();
+        job(sandbox, &["plan", "--sync", "--delete", "-aHAX", "--dir", "job", "--shard-files", "400", "src/", "to"])
+            .run()
+            .succeeds();
         shards(sandbox).into_iter().for_each(|number| drop(shard(sandbox, number).run().succeeds()));
     };
     run(&sandbox);
@@ -310,7 +320,8 @@ fn filters_and_special_files_hold_in_a_job() {
     sandbox.file("src/a/drop.o", "o");
     sandbox.file("src/tmp/inside", "x");
     fifo(&sandbox.path("src/fifo"));
-    let words = ["run", "-r", "-A", "--specials", "--exclude", "*.o", "--exclude", "tmp/", "--dir", "job", "src", "to"];
+    let words =
+        ["run", "-r", "--mkdir", "--specials", "--exclude", "*.o", "--exclude", "tmp/", "--dir", "job", "src", "to"];
     job(&sandbox, &words).run().succeeds();
     assert_eq!(listing(&sandbox.path("to/src")), ["a", "fifo"]);
     assert_eq!(listing(&sandbox.path("to/src/a")), ["keep.c"]);
@@ -333,7 +344,7 @@ fn a_failed_file_is_named_once_and_everything_else_is_finished() {
         let words = std::iter::once("job").chain(words.iter().copied());
         sandbox.haul_of_user(words.collect::<Vec<_>>()).run()
     };
-    let words = ["run", "--sync", "--delete", "--archive", "--dir", "own/job", "src/", "own/to"];
+    let words = ["run", "--sync", "--delete", "-aHAX", "--dir", "own/job", "src/", "own/to"];
     let run = user(&words).ends(1).says(["closed"]);
     assert_eq!(run.stderr.matches("src/closed: Permission denied").count(), 1, "{}", run.account());
     assert!(run.stdout.contains("1 file failed: see failures/ in the job's directory"), "{}", run.account());
@@ -411,7 +422,7 @@ fn a_second_run_of_a_shard_waits_and_a_cancelled_job_stops() {
     let sandbox = Sandbox::new();
     sandbox.big_file("src/large", 30_000_000);
     sandbox.dir("to");
-    job(&sandbox, &["plan", "-r", "--dir", "job", "-x", "1m", "src", "to"]).run().succeeds();
+    job(&sandbox, &["plan", "-r", "--dir", "job", "--xfrrate", "1m", "src", "to"]).run().succeeds();
     let first = shard(&sandbox, 0).start();
     eventually("a lock", || !listing(&sandbox.path("job/running")).is_empty());
     let second = shard(&sandbox, 0).start();

@@ -15,7 +15,7 @@ const ENGINE_LIMIT: Duration = Duration::from_secs(90);
 fn planned(sandbox: &Sandbox) -> usize {
     (0..FILES).for_each(|number| drop(sandbox.file(format!("src/d{}/{number}", number % 7), number.to_string())));
     sandbox.dir("to");
-    sandbox.haul(["job", "plan", "-r", "-A", "--dir", "job", "--shard-files", "60", "src", "to"]).run().succeeds();
+    sandbox.haul(["job", "plan", "-r", "--mkdir", "--dir", "job", "--shard-files", "60", "src", "to"]).run().succeeds();
     let shards = listing(&sandbox.path("job/shards")).len();
     assert!(shards > 8, "{shards}");
     shards
@@ -130,7 +130,7 @@ fn a_job_starts_only_programs_that_are_confirmed_outside_of_its_directory() {
     sandbox.file("src/file", "x");
     let target = format!("host:{}", sandbox.path("to").display());
     let ((own, ran), (_, planted_ran)) = (own_command(&sandbox, "own"), own_command(&sandbox, "bad"));
-    let plan = sandbox.haul(["job", "plan", "-r", "-A", "--dir", "job", &own, "src", &target]).run().succeeds();
+    let plan = sandbox.haul(["job", "plan", "-r", "--mkdir", "--dir", "job", &own, "src", &target]).run().succeeds();
     let digest = plan.stderr.split("haul job shard --confirm ").nth(1).unwrap().split(' ').next().unwrap();
     let step = |words: &[&str], is_elsewhere: bool| {
         let state = sandbox.path(if is_elsewhere { "other-state" } else { "home/.local/state" });
@@ -182,7 +182,7 @@ fn slurm_gets_confirmed_lines_alone_and_scripts_that_confirm() {
     };
     let target = format!("host:{}", sandbox.path("to").display());
     let (own, ran) = own_command(&sandbox, "own");
-    run(&["-r", "-A", "--dir", "job", &own, "--sbatch=--comment=own", "src", &target]).succeeds();
+    run(&["-r", "--mkdir", "--dir", "job", &own, "--sbatch=--comment=own", "src", &target]).succeeds();
     let text = fs::read_to_string(&submitted).unwrap();
     for line in [
         "--parsable\n#!/bin/sh\n",

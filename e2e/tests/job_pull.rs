@@ -74,7 +74,7 @@ fn shards(sandbox: &Sandbox) -> usize {
 #[test]
 fn a_remote_source_is_planned_copied_and_compared_and_a_rerun_moves_nothing() {
     let (sandbox, remote, from) = tree_on_a_host();
-    let words = ["run", "--archive", "--dir", "job", "--shard-files", "40", "--local", "2", "--then-verify"];
+    let words = ["run", "-aHAX", "--dir", "job", "--shard-files", "40", "--local", "2", "--then-verify"];
     let run = job(&sandbox, &remote, &words).arg(&from).arg("to").run().succeeds();
     assert!(run.stdout.contains("source and target are the same"), "{}", run.account());
     is_the_source(&sandbox, &sandbox.path("to/src"));
@@ -92,7 +92,7 @@ fn hosts_of_one_source_take_turns_without_a_silent_one() {
     let silent = OsString::from(format!("nobody@[127.0.0.1]:{}", sandbox.path("src").display()));
     fs::write(sandbox.path("sources"), from.as_encoded_bytes()).unwrap();
     let sizes = ["--shard-files", "40", "--ssh-option", "ConnectTimeout=2"];
-    let words = ["run", "--archive", "--dir", "job", "--sources", "sources"];
+    let words = ["run", "-aHAX", "--dir", "job", "--sources", "sources"];
     let run = job(&sandbox, &remote, &words).args(sizes).arg(&silent).arg("to").run();
     let run = run.says(["other sources take its turns for a while"]).succeeds();
     compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
@@ -104,7 +104,7 @@ fn hosts_of_one_source_take_turns_without_a_silent_one() {
 fn a_killed_plan_is_restarted_and_a_killed_run_resumes() {
     let (sandbox, remote, from) = tree_on_a_host();
     let step = |step| {
-        let words = [step, "--archive", "--dir", "job", "--shard-files", "20", "-x", "8m"];
+        let words = [step, "-aHAX", "--dir", "job", "--shard-files", "20", "--xfrrate", "8m"];
         job(&sandbox, &remote, &words).arg(&from).arg("to")
     };
     // A login takes about half a second.
@@ -121,7 +121,7 @@ fn a_killed_plan_is_restarted_and_a_killed_run_resumes() {
 #[test]
 fn changes_since_the_plan_are_copied_or_reported_and_another_job_on_the_target_is_refused() {
     let (sandbox, remote, from) = tree_on_a_host();
-    let plan = |dir| job(&sandbox, &remote, &["plan", "--archive", "--dir", dir]).arg(&from).arg("to").run();
+    let plan = |dir| job(&sandbox, &remote, &["plan", "-aHAX", "--dir", dir]).arg(&from).arg("to").run();
     plan("job").succeeds();
     plan("other").ends(2).says(["copies to this target", "haul job cancel"]);
     fs::remove_file(sandbox.path("src/plain/6")).unwrap();
@@ -142,7 +142,7 @@ fn a_pulled_sync_deletes_extraneous_files_under_filters() {
     sandbox.file("to/plain/old", "x");
     let mut from = remote.at(sandbox.path("src"));
     from.push("/");
-    let words = ["run", "--sync", "--delete", "--archive", "--dir", "job", "--shard-files", "40", "--exclude", "deep/"];
+    let words = ["run", "--sync", "--delete", "-aHAX", "--dir", "job", "--shard-files", "40", "--exclude", "deep/"];
     job(&sandbox, &remote, &words).arg(&from).arg("to").run().succeeds();
     assert!(!sandbox.path("to/extraneous").exists() && !sandbox.path("to/plain/old").exists());
     assert!(

@@ -31,7 +31,7 @@ fn tree(sandbox: &Sandbox) {
 }
 
 fn plan(sandbox: &Sandbox, more: &[&str]) {
-    job(sandbox, &["plan", "--archive", "--dir", "job", "--shard-range", "8m"])
+    job(sandbox, &["plan", "-aHAX", "--dir", "job", "--shard-range", "8m"])
         .args(more)
         .args(["src", "to"])
         .run()
@@ -65,7 +65,7 @@ fn is_the_source(sandbox: &Sandbox) {
         let [source, target] = ["src", "to/src"].map(|root| sandbox.path(root).join(name));
         assert_eq!((mode(&source), mtime(&source)), (mode(&target), mtime(&target)), "{name}");
     }
-    sandbox.haul(["verify", "--archive", "src", "to"]).run().succeeds();
+    sandbox.haul(["verify", "-aHAX", "src", "to"]).run().succeeds();
     assert_eq!(left(sandbox), [""; 0]);
 }
 
@@ -84,7 +84,7 @@ fn figures(summary: &Value) -> (u64, u64) {
 fn ranges_in_any_order_parallel_and_killed_give_the_source() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
-    plan(&sandbox, &["-x", "24m"]);
+    plan(&sandbox, &["--xfrrate", "24m"]);
     let (ranges, others) = shards(&sandbox, RANGES);
     let [first, second, third, fourth, last] = ranges[..] else { panic!("{ranges:?}") };
 
@@ -127,12 +127,13 @@ fn ranges_in_any_order_parallel_and_killed_give_the_source() {
 
 #[test]
 fn a_job_with_ranges_runs_on_one_host_with_any_options() {
-    for options in [&[][..], &["--verify=disk"], &["--fsync=full"], &["--verify=memory", "-u", "st", "--streams", "3"]]
+    for options in
+        [&[][..], &["--verify=disk"], &["--fsync=full"], &["--verify=memory", "--unbuffered", "st", "--streams", "3"]]
     {
         let sandbox = Sandbox::new();
         tree(&sandbox);
         sandbox.big_file("to/src/dir/large", 3_000_000);
-        let words = ["run", "--archive", "-f", "--dir", "job", "--shard-range", "8m", "--local", "3"];
+        let words = ["run", "-aHAX", "-f", "--dir", "job", "--shard-range", "8m", "--local", "3"];
         job(&sandbox, &words).args(options).args(["src", "to"]).limit(Duration::from_secs(120)).run().succeeds();
         is_the_source(&sandbox);
     }
@@ -144,7 +145,7 @@ fn ranges_are_copied_to_another_host() {
     let remote = Remote::new(&sandbox);
     tree(&sandbox);
     let to = remote.at(sandbox.path("to")).into_string().unwrap();
-    let words = ["--archive", "--dir", "job", "--shard-range", "8m", "--local", "2", "--then-verify", "src", &to];
+    let words = ["-aHAX", "--dir", "job", "--shard-range", "8m", "--local", "2", "--then-verify", "src", &to];
     job(&sandbox, &["run"]).args(remote.sshd().haul_args()).args(words).run().succeeds();
     is_the_source(&sandbox);
 }
@@ -166,7 +167,7 @@ fn a_source_changed_after_the_plan_is_named() {
     assert_eq!((report["failed"].as_u64(), report["shards_done"].as_u64()), (Some(1), Some(1)), "{report}");
     // A new plan copies the new version, into the same partial file.
     job(&sandbox, &["cancel", "job"]).run().succeeds();
-    let words = ["run", "--archive", "--dir", "again", "--shard-range", "8m", "src", "to"];
+    let words = ["run", "-aHAX", "--dir", "again", "--shard-range", "8m", "src", "to"];
     job(&sandbox, &words).run().succeeds();
     is_the_source(&sandbox);
 }
@@ -229,7 +230,7 @@ fn a_missing_range_is_named_at_the_end_and_can_be_copied_again() {
 fn a_second_run_of_a_range_names_the_first_and_waits() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
-    plan(&sandbox, &["-x", "1m"]);
+    plan(&sandbox, &["--xfrrate", "1m"]);
     let (ranges, _) = shards(&sandbox, RANGES);
     // Longer than a run waits for files that another one has locked.
     let first = shard(&sandbox, ranges[1]).start();
@@ -323,8 +324,8 @@ fn ranges_of_a_deleted_partial_file_are_not_trusted() {
 fn two_jobs_copying_one_range_wait_for_each_other() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
-    plan(&sandbox, &["-x", "4m"]);
-    let words = ["plan", "--archive", "--dir", "other", "--shard-range", "8m", "-x", "4m", "src", "to"];
+    plan(&sandbox, &["--xfrrate", "4m"]);
+    let words = ["plan", "-aHAX", "--dir", "other", "--shard-range", "8m", "--xfrrate", "4m", "src", "to"];
     job(&sandbox, &words).env("XDG_STATE_HOME", sandbox.path("another state")).run().succeeds();
     let (ranges, _) = shards(&sandbox, RANGES);
     let first = shard(&sandbox, ranges[1]).start();
@@ -347,7 +348,7 @@ fn options_incompatible_with_ranges_are_refused_or_copy_entire_files() {
         let words = ["plan", "-r", "--dir", "job"];
         job(&sandbox, &words).args(options).args(["src", "to"]).run().ends(2).says([why]);
     }
-    job(&sandbox, &["run", "--archive", "--dir", "whole", "--shard-range", "0", "src", "to"]).run().succeeds();
+    job(&sandbox, &["run", "-aHAX", "--dir", "whole", "--shard-range", "0", "src", "to"]).run().succeeds();
     let plan = fs::read_to_string(sandbox.path("whole/plan")).unwrap();
     assert!(!plan.contains("range="), "{plan}");
     is_the_source(&sandbox);

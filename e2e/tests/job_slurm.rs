@@ -1,7 +1,7 @@
 //! `haul job run --slurm` with a real Slurm: undisturbed, with processes killed at random, and past a time limit.
 //!
-//! `HAUL_SLURM_ROUNDS` is the number of disturbed runs, `HAUL_SLURM_FILES` that of small files, and `HAUL_SLURM_HOLES` the
-//! size of the file of holes in the undisturbed run.
+//! `HAUL_SLURM_ROUNDS` is the number of disturbed runs, `HAUL_SLURM_FILES` that of small files, and `HAUL_SLURM_HOLES`
+//! the size of the file of holes in the undisturbed run.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -59,7 +59,7 @@ fn run<'a>(sandbox: &'a Sandbox, cluster: &'a SlurmCluster, more: &[&str]) -> Ha
 }
 
 fn run_from<'a>(source: &OsStr, sandbox: &'a Sandbox, cluster: &'a SlurmCluster, more: &[&str]) -> Haul<'a> {
-    let words = ["job", "run", "--slurm", "--archive", "--hard-links", "--xattrs", "-A", "--dir", "job"];
+    let words = ["job", "run", "--slurm", "-aHAX", "--hard-links", "--xattrs", "--mkdir", "--dir", "job"];
     let shard_files = (small_files() / 20).max(SHARD_FILES).to_string();
     let sizes = ["--shard-files", &shard_files, "--shard-bytes", "100m"];
     let haul = sandbox.haul(words).args(sizes).args(more).arg(source).arg("to");
@@ -75,7 +75,7 @@ fn shards(cluster: &SlurmCluster) -> Vec<u32> {
 /// Source and target are equal, a rerun of a shard moves no data, and there are no leftovers.
 #[track_caller]
 fn is_the_source(sandbox: &Sandbox, cluster: &SlurmCluster) {
-    sandbox.haul(["verify", "--archive", "--xattrs", "src", "to"]).run().succeeds();
+    sandbox.haul(["verify", "-aHAX", "--xattrs", "src", "to"]).run().succeeds();
     let [source, target] = ["src", "to/src"].map(|root| sandbox.path(root));
     for name in ["links/0", "links/2450"] {
         assert_eq!(fs::metadata(target.join(name)).unwrap().nlink(), 2, "{name}");
@@ -170,7 +170,7 @@ fn disturb(sandbox: &Sandbox, cluster: &mut SlurmCluster, rng: &mut Rng, run: &m
 }
 
 fn disturbed<'a>(sandbox: &'a Sandbox, cluster: &'a SlurmCluster) -> Haul<'a> {
-    run(sandbox, cluster, &["-x", "48m"])
+    run(sandbox, cluster, &["--xfrrate", "48m"])
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn nodes_pull_from_a_host_and_a_killed_shard_is_copied_again() {
     let host = Options { address: SLURM_CONTROLLER.into(), netns: Some(cluster.controller()), ..Options::default() };
     let remote = Remote::with_haul(&sandbox, host);
     let login = remote.sshd().haul_args();
-    let words: Vec<_> = login.iter().map(String::as_str).chain(["-x", "96m"]).collect();
+    let words: Vec<_> = login.iter().map(String::as_str).chain(["--xfrrate", "96m"]).collect();
     let running = run_from(&remote.at(sandbox.path("src")), &sandbox, &cluster, &words).start();
     assert!(within(RUN_LIMIT, || !shards(&cluster).is_empty()), "no shard has begun\n{}", cluster.logs());
     if let Some(shard) = shards(&cluster).first() {
@@ -252,7 +252,8 @@ fn a_shard_past_its_time_limit_is_requeued_and_resumes() {
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
     // 53 seconds of copying, and a warning 20 to 50 seconds before the end of a minute.
-    let words = ["job", "run", "--slurm", "-r", "-A", "--dir", "job", "--time", "1", "-x", "600k", "src", "to"];
+    let words =
+        ["job", "run", "--slurm", "-r", "--mkdir", "--dir", "job", "--time", "1", "--xfrrate", "600k", "src", "to"];
     let ended = cluster.enclose(sandbox.haul(words)).limit(RUN_LIMIT).run();
     assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
     sandbox.haul(["verify", "-r", "src", "to"]).run().succeeds();
@@ -281,7 +282,7 @@ fn following_a_job_can_end_without_it_or_cancel_it() {
     (0..6).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 8_000_000)));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
-    let words = ["job", "run", "--slurm", "-r", "-A", "--dir", "job", "--limit", "2", "-x", "400k"];
+    let words = ["job", "run", "--slurm", "-r", "--mkdir", "--dir", "job", "--limit", "2", "--xfrrate", "400k"];
     let shards = ["--shard-bytes", "10m", "src", "to"];
     let running = cluster.enclose(sandbox.haul(words).args(shards)).start();
     let status = || cluster.enclose(sandbox.haul(["job", "status", "job"])).run();

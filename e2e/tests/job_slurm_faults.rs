@@ -1,5 +1,5 @@
-//! `haul job run --slurm` under ordinary faults, with a real Slurm: a node without haul, scancel, a full target, a target
-//! that does not answer, limits raised while tasks end.
+//! `haul job run --slurm` under ordinary faults, with a real Slurm: a node without haul, scancel, a full target, a
+//! target that does not answer, limits raised while tasks end.
 
 use std::fs;
 use std::thread;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(300);
 
 fn run<'a>(sandbox: &'a Sandbox, cluster: &'a SlurmCluster, words: &[&'a str]) -> Haul<'a> {
-    let all = ["job", "run", "--slurm", "-r", "-A", "--dir", "job"].into_iter().chain(words.iter().copied());
+    let all = ["job", "run", "--slurm", "-r", "--mkdir", "--dir", "job"].into_iter().chain(words.iter().copied());
     cluster.enclose(sandbox.haul(all)).limit(LIMIT)
 }
 
@@ -51,7 +51,7 @@ fn a_node_without_haul_is_named_and_left_out() {
     small_tree(&sandbox, 600);
     let Some(mut cluster) = SlurmCluster::start(&sandbox) else { return };
     cluster.hide_on(3, &haul_binary());
-    let words = ["--shard-files", "30", "-x", "8k", "src", "to"];
+    let words = ["--shard-files", "30", "--xfrrate", "8k", "src", "to"];
     let ended = run(&sandbox, &cluster, &words).run();
     assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
     ended.says(["lost on n4:", "not found (status 127)", "n4 lost two shards without progress: it gets no more tasks"]);
@@ -81,7 +81,7 @@ fn scancel_is_a_wish_and_the_next_run_submits_the_rest() {
     (0..6).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 4_000_000)));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
-    let words = ["--limit", "2", "--shard-bytes", "5m", "-x", "800k", "src", "to"];
+    let words = ["--limit", "2", "--shard-bytes", "5m", "--xfrrate", "800k", "src", "to"];
     let running = run(&sandbox, &cluster, &words).start();
     let are_running = || {
         thread::sleep(Duration::from_millis(200));
@@ -135,7 +135,7 @@ fn a_run_is_taken_over_while_tasks_have_ended_and_others_wait() {
     (0..12).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 2_000_000)));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
-    let words = ["--limit", "3", "--shard-bytes", "2m", "-x", "900k", "src", "to"];
+    let words = ["--limit", "3", "--shard-bytes", "2m", "--xfrrate", "900k", "src", "to"];
     let running = run(&sandbox, &cluster, &words).start();
     let has_ended_some = || {
         thread::sleep(Duration::from_millis(200));

@@ -94,8 +94,22 @@ fn a_command_runs_at_the_end_and_the_list_has_the_job() {
 fn a_rate_limit_holds_for_all_shards_together() {
     let sandbox = Sandbox::new();
     (0..8).for_each(|number| drop(sandbox.big_file(format!("src/{number}"), 1 << 20)));
-    let words =
-        ["job", "run", "-r", "-A", "--dir", "job", "--local", "4", "--shard-bytes", "1m", "-x", "2m", "src", "to"];
+    let words = [
+        "job",
+        "run",
+        "-r",
+        "--mkdir",
+        "--dir",
+        "job",
+        "--local",
+        "4",
+        "--shard-bytes",
+        "1m",
+        "--xfrrate",
+        "2m",
+        "src",
+        "to",
+    ];
     let begun = Instant::now();
     sandbox.haul(words).limit(LIMIT).run().succeeds();
     assert!(begun.elapsed() > Duration::from_secs(3), "8 MiB at 2 MiB/s took {:?}", begun.elapsed());

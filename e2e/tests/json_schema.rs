@@ -1,4 +1,5 @@
-//! The lines of `--json` are those of docs/reference/json.schema.json. `events()` checks each line, here and in all tests.
+//! The lines of `--json` are those of docs/reference/json.schema.json. `events()` checks each line, here and in all
+//! tests.
 
 use std::panic::catch_unwind;
 
@@ -20,7 +21,7 @@ fn copies_syncs_and_comparisons_print_valid_lines() {
     sandbox.file("tree/a", "content");
     sandbox.file("tree/b", "more");
     sandbox.file("kept/tree/a/in-the-way", "");
-    let failed = sandbox.haul(["--json", "-E", "md5", "-r", "tree", "kept"]).run().ends(1);
+    let failed = sandbox.haul(["--json", "--checksum", "md5", "-r", "tree", "kept"]).run().ends(1);
     has(&failed, &["failed", "checksum", "file", "progress", "summary"]);
     let server = ServedShare::start(&sandbox, &[]);
     let sent = sandbox.haul(["--json", "-r", "tree", &server.line]).run().succeeds();

@@ -39,7 +39,7 @@ fn data_uses_the_faster_link_by_default() {
         let before = links.sent_bytes();
         let [from, to] =
             if push { ["null:200m".into(), links.at("null:")] } else { [links.at("null:200m"), "null:".into()] };
-        let run = links.haul(&sandbox).args(["--json", "-c", "off"]).arg(from).arg(to).run().succeeds();
+        let run = links.haul(&sandbox).args(["--json", "--compress", "off"]).arg(from).arg(to).run().succeeds();
         let summary = run.summary();
         assert!(
             summary["transport"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])),
@@ -122,17 +122,17 @@ fn the_best_link_is_left_for_another_one_when_it_is_cut() {
 #[test]
 fn a_given_address_is_the_only_one() {
     let Some((sandbox, links)) = scene(FAST) else { return };
-    for options in [["-H", TwoLinks::FAR[1]], ["-H", "10.92.0.2:5050"]] {
+    for options in [["--callback", TwoLinks::FAR[1]], ["--callback", "10.92.0.2:5050"]] {
         let (from, to) = pushed(&sandbox, &links, &options);
         assert!(from.starts_with(TwoLinks::NEAR[1]) && to.starts_with(options[1]), "{from} {to}");
     }
     // One of this machine's: the far end connects to it.
-    let (from, to) = pushed(&sandbox, &links, &["-H", TwoLinks::NEAR[1]]);
+    let (from, to) = pushed(&sandbox, &links, &["--callback", TwoLinks::NEAR[1]]);
     assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
-    let nowhere = push(&sandbox, &links, &["-H", "10.92.0.9"]).ends(3);
+    let nowhere = push(&sandbox, &links, &["--callback", "10.92.0.9"]).ends(3);
     nowhere.says(["10.92.0.9", "-H permits no other path"]);
-    let contradiction = push(&sandbox, &links, &["-z", "-H", TwoLinks::FAR[1]]).ends(2);
-    contradiction.says(["-z", TwoLinks::FAR[1], "the target's own"]);
+    let contradiction = push(&sandbox, &links, &["--reverse", "--callback", TwoLinks::FAR[1]]).ends(2);
+    contradiction.says(["--reverse", TwoLinks::FAR[1], "the target's own"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn an_address_or_an_interface_of_this_machine_binds() {
     for bind in [TwoLinks::NEAR[1], links.near_interfaces[1].as_str()] {
         let (from, to) = pushed(&sandbox, &links, &["--bind", bind, "-4"]);
         assert!(from.starts_with(TwoLinks::NEAR[1]) && to.starts_with(TwoLinks::FAR[1]), "{from} {to}");
-        let (from, to) = pushed(&sandbox, &links, &["--bind", bind, "-4", "-z"]);
+        let (from, to) = pushed(&sandbox, &links, &["--bind", bind, "-4", "--reverse"]);
         assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
     }
     let unknown = push(&sandbox, &links, &["--bind", "eth99"]).ends(2);
@@ -166,11 +166,11 @@ fn only_one_address_family() {
 #[test]
 fn the_target_connects_on_request() {
     let Some((sandbox, links)) = scene(FAST) else { return };
-    let (from, to) = pushed(&sandbox, &links, &["-z"]);
+    let (from, to) = pushed(&sandbox, &links, &["--reverse"]);
     assert!(from.starts_with(TwoLinks::FAR[0]) && to.starts_with(TwoLinks::NEAR[0]), "{from} {to}");
     // Where it cannot, the source does.
     links.near.nft("table inet t { chain c { type filter hook input priority 0; tcp flags & (syn | ack) == syn reject with tcp reset; }; }").unwrap();
-    let (from, to) = pushed(&sandbox, &links, &["-z"]);
+    let (from, to) = pushed(&sandbox, &links, &["--reverse"]);
     assert!(from.starts_with(TwoLinks::NEAR[0]) && to.starts_with(TwoLinks::FAR[0]), "{from} {to}");
 }
 
@@ -178,15 +178,15 @@ fn the_target_connects_on_request() {
 fn ports_can_be_chosen() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     let port = |(_, to): (String, String)| to.rsplit_once(':').map(|(_, port)| port.to_owned()).unwrap_or_default();
-    assert_eq!(port(pushed(&sandbox, &links, &["-Z", "5031:5039"])), "5031");
+    assert_eq!(port(pushed(&sandbox, &links, &["--data-ports", "5031:5039"])), "5031");
     // The worker there may end a moment after its copy.
     let mut busy = None;
     eventually("the port is free", || {
         busy = links.far.enter(|| std::net::TcpListener::bind("0.0.0.0:5031")).unwrap().ok();
         busy.is_some()
     });
-    assert_eq!(port(pushed(&sandbox, &links, &["-Z", "5031:5039"])), "5032");
-    let run = push(&sandbox, &links, &["-Z", "5031"]).succeeds();
+    assert_eq!(port(pushed(&sandbox, &links, &["--data-ports", "5031:5039"])), "5032");
+    let run = push(&sandbox, &links, &["--data-ports", "5031"]).succeeds();
     let summary = run.summary();
     // A small file may have gone through ssh before the other end had connected.
     let whys = ["instead_of", "because"].map(|name| summary["transport"][name].as_str().unwrap_or_default());

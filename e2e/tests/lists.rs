@@ -62,18 +62,18 @@ fn a_list_names_sources_in_a_file_or_on_standard_input() {
         let (file, input) = (format!("file{number}"), format!("input{number}"));
         sandbox.file("list", list);
         sandbox.dir(&file);
-        sandbox.haul(["-I", "list"]).args(options).arg(&file).run().succeeds();
-        let piped = sandbox.haul(["-A", "-I", "-"]).args(options).arg(&input);
+        sandbox.haul(["--infiles", "list"]).args(options).arg(&file).run().succeeds();
+        let piped = sandbox.haul(["--mkdir", "--infiles", "-"]).args(options).arg(&input);
         ProgramRun::of(fed(&sandbox, piped, list)).succeeds();
         assert_eq!((listing(&sandbox.path(&file)), listing(&sandbox.path(&input))), (strings(names), strings(names)));
     }
     assert_eq!(contents(&sandbox.path("file0/two")), b"s/a/b/two");
     // Command-line sources come first, with the same destination as the lines.
     sandbox.file("list", "s/three\n");
-    sandbox.haul(["-A", "-I", "list", "s/a/one", "both"]).run().succeeds();
+    sandbox.haul(["--mkdir", "--infiles", "list", "s/a/one", "both"]).run().succeeds();
     assert_eq!(listing(&sandbox.path("both")), ["one", "three"]);
     // A target that is a new name is for one source that was typed.
-    sandbox.haul(["-I", "list", "new"]).run().ends(2).says(["new does not exist"]);
+    sandbox.haul(["--infiles", "list", "new"]).run().ends(2).says(["new does not exist"]);
 }
 
 fn strings(names: &[&str]) -> Vec<String> {
@@ -87,15 +87,16 @@ fn a_list_is_pushed_and_pulled() {
     three_files(&sandbox);
     sandbox.dir("pushed");
     sandbox.file("list", "a/one\na/b/two\nthree\n");
-    let pushed = remote.haul(&sandbox).args(["--json", "-I", "list", "-d"]).arg(sandbox.path("s"));
+    let pushed = remote.haul(&sandbox).args(["--json", "--infiles", "list", "--dirbase"]).arg(sandbox.path("s"));
     pushed.arg(remote.at(sandbox.path("pushed"))).run().succeeds();
     compare(&sandbox.path("s"), &sandbox.path("pushed")).unwrap();
 
     let there = |path: &str| remote.at(sandbox.path(path)).into_string().unwrap();
     sandbox.file("list", format!("{}\n{}\n", there("s/a/one"), there("s/a/b/two")));
-    remote.haul(&sandbox).args(["-A", "-I", "list", "pulled"]).run().succeeds();
+    remote.haul(&sandbox).args(["--mkdir", "--infiles", "list", "pulled"]).run().succeeds();
     assert_eq!(listing(&sandbox.path("pulled")), ["one", "two"]);
-    let based = remote.haul(&sandbox).args(["-A", "-r", "-I", "-", "-d"]).arg(there("s")).arg("based");
+    let based =
+        remote.haul(&sandbox).args(["--mkdir", "-r", "--infiles", "-", "--dirbase"]).arg(there("s")).arg("based");
     ProgramRun::of(fed(&sandbox, based, b"a\nthree\n")).succeeds();
     compare(&sandbox.path("s"), &sandbox.path("based")).unwrap();
     remote.is_left_clean();
@@ -264,7 +265,7 @@ fn a_long_list_takes_little_memory() {
     }
     drop(list);
     sandbox.dir("target");
-    let haul = remote.haul(&sandbox).args(["--json", "--fsync", "none", "-I", "list", "-d", "s"]);
+    let haul = remote.haul(&sandbox).args(["--json", "--fsync", "none", "--infiles", "list", "--dirbase", "s"]);
     let haul = haul.arg(remote.at(sandbox.path("target"))).limit(Duration::from_secs(1200));
     let run = haul.run().ends(1);
     let summary = run.summary();
@@ -294,16 +295,16 @@ fn directories_above_a_source_with_a_base_have_its_modes() {
         dirs.map(|(name, _)| mode(name))
     };
     for (target, options, expected) in [
-        ("listed", &["-I", "list"][..], [0o700, 0o755, 0o755]),
-        ("preserved", &["-p", "-I", "list"], [0o700, 0o775, 0o755]),
+        ("listed", &["--infiles", "list"][..], [0o700, 0o755, 0o755]),
+        ("preserved", &["-p", "--infiles", "list"], [0o700, 0o775, 0o755]),
         ("operands", &["private/deep/key", "closed/key"], [0o700, 0o755, 0o755]),
-        ("asked", &["-m", "0750/", "-I", "list"], [0o750, 0o750, 0o750]),
+        ("asked", &["--mode", "0750/", "--infiles", "list"], [0o750, 0o750, 0o750]),
     ] {
-        sandbox.haul([&["-A", "-d", "s"], options, &[target]].concat()).run().succeeds();
+        sandbox.haul([&["--mkdir", "--dirbase", "s"], options, &[target]].concat()).run().succeeds();
         assert_eq!(modes(target), expected, "{target}");
     }
     set_mode("private", 0o755);
-    sandbox.haul(["-A", "-f", "-d", "s", "-I", "list", "listed"]).run().succeeds();
+    sandbox.haul(["--mkdir", "-f", "--dirbase", "s", "--infiles", "list", "listed"]).run().succeeds();
     assert_eq!(modes("listed")[0], 0o700, "a directory that exists keeps its mode");
     set_mode("closed", 0o755);
 }

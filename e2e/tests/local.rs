@@ -98,7 +98,7 @@ fn the_target_directory_is_made_on_request() {
     let sandbox = Sandbox::new();
     let one = sandbox.file("one", "1");
     sandbox.file("two", "22");
-    sandbox.haul(["-A", "one", "two", "made"]).run().succeeds();
+    sandbox.haul(["--mkdir", "one", "two", "made"]).run().succeeds();
     compare(&one, &sandbox.path("made/one")).unwrap();
     assert_eq!(listing(&sandbox.path("made")), ["one", "two"]);
 }
@@ -261,18 +261,18 @@ fn each_cause_has_one_exit_status() {
     let table: [(i32, &[&str]); 18] = [
         (0, &["file", "copy"]),
         (1, &["file", "absent", "tree"]),
-        (1, &["serve", "-Z", &taken, "tree"]),
+        (1, &["serve", "--port", &taken, "tree"]),
         (2, &["--no-such-option", "file", "copy"]),
         (2, &["-r", "tree", "file"]),
         (2, &["sync", "tree/", "file"]),
         (2, &["verify", "-r", "tree", "file"]),
         (2, &["file", "other", "file"]),
-        (2, &["-d", ".", "other", "file"]),
+        (2, &["--dirbase", ".", "other", "file"]),
         (2, &["file", "absent/"]),
         (2, &["file", "absent/copy"]),
         (2, &["file", "other", "absent"]),
-        (2, &["-I", "absent", "tree"]),
-        (2, &["-C", "absent", "file", "copy"]),
+        (2, &["--infiles", "absent", "tree"]),
+        (2, &["--config", "absent", "file", "copy"]),
         (2, &["--expect", "absent", "file", "copy"]),
         (2, &["serve", "absent"]),
         (2, &["serve", "file"]),

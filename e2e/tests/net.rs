@@ -32,7 +32,7 @@ fn a_network_is_measured_in_both_directions_and_through_a_server() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let words = ["net", "--json", "--duration", "2"];
-    for more in [&[][..], &["-R"], &["-s", "1"]] {
+    for more in [&[][..], &["--reverse"], &["-s", "1"]] {
         let net = sandbox.haul(words).args(remote.sshd().haul_args()).args(more);
         let total = measured(net.arg(remote.at("null:")).run());
         if more.contains(&"-s") {
@@ -42,7 +42,7 @@ fn a_network_is_measured_in_both_directions_and_through_a_server() {
     }
     let server = ServedShare::start(&sandbox, &[]);
     measured(sandbox.haul(words).arg(&server.line).run());
-    measured(sandbox.haul(words).args(["-R", &server.line]).run());
+    measured(sandbox.haul(words).args(["--reverse", &server.line]).run());
     server.end();
     assert_eq!(listing(&sandbox.path("shared")), [""; 0]);
 }
@@ -69,7 +69,7 @@ fn output_for_people_has_a_line_a_second_and_a_total() {
 fn a_copy_that_keeps_nothing_ends_after_its_duration() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
-    for option in ["--duration", "-t"] {
+    for option in ["--duration", "--timelimit"] {
         let run = remote.haul(&sandbox).args(["--json", option, "2", "null:"]).arg(remote.at("null:")).run().succeeds();
         let summary = run.summary();
         assert!(summary["bytes"].as_u64() > Some(0) && summary["bytes_per_s"].as_f64() > Some(0.0), "{summary}");
@@ -128,14 +128,14 @@ fn a_shaped_link_is_measured_and_not_the_compression_of_zeros() {
         let total = measured(run);
         (total["bytes_per_s"].as_f64().unwrap(), total)
     };
-    let (rate, total) = net(&["-C", "lz4.toml"]);
+    let (rate, total) = net(&["--config", "lz4.toml"]);
     let expected = by_iperf3(&pair).unwrap_or_else(|| {
         eprintln!("iperf3 is not installed: compared with the rate of the cable alone");
         line_rate * 0.956
     });
     assert!((rate / expected - 1.0).abs() < 0.05, "{rate} is not {expected}: {total}");
     assert!(total["bytes_on_wire"].as_u64() > total["bytes"].as_u64(), "{total}");
-    let (rate, total) = net(&["-c", "lz4"]);
+    let (rate, total) = net(&["--compress", "lz4"]);
     assert!(rate > 2.0 * line_rate && total["bytes_on_wire"].as_u64() < total["bytes"].as_u64(), "{total}");
 
     let copy = pair.haul(&sandbox).args(["--json", "null:8m"]).arg(pair.at("null:")).run().succeeds();

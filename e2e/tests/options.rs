@@ -38,7 +38,7 @@ fn explicit_modes_are_applied() {
     for (modes, directory, file) in [("751/604", 0o751, 0o604), ("2770/", 0o2770, 0o644), ("666", 0o755, 0o666)] {
         let target = sandbox.path("target");
         // The umask does not affect explicit modes.
-        let script = format!(r#"umask 027; chmod 644 source/big; exec "$0" -r -m {modes} source target"#);
+        let script = format!(r#"umask 027; chmod 644 source/big; exec "$0" -r --mode {modes} source target"#);
         shell(&sandbox, &script).run().succeeds();
         let made = ["dir/small", "big"].map(|name| mode(&target.join(name)));
         let expected = if modes.ends_with('/') { 0o640 } else { file };
@@ -49,7 +49,7 @@ fn explicit_modes_are_applied() {
     }
     remote
         .haul(&sandbox)
-        .args(["-r", "-m", "700/600", "source"])
+        .args(["-r", "--mode", "700/600", "source"])
         .arg(remote.at(sandbox.path("there")))
         .run()
         .succeeds();
@@ -79,9 +79,9 @@ fn relative_sources_keep_their_place_below_the_base() {
         }
         assert_eq!(listing(target), ["alone", "run7", "run8", "top"]);
     };
-    let copy = || sandbox.haul(["-r", "-d", "base"]).args(sources).arg(&absolute);
+    let copy = || sandbox.haul(["-r", "--dirbase", "base"]).args(sources).arg(&absolute);
     copy().arg("here").run().ends(2).says(["here", "--mkdir"]);
-    copy().args(["-A", "here"]).run().succeeds();
+    copy().args(["--mkdir", "here"]).run().succeeds();
     check(&sandbox.path("here"));
     copy().args(["--json", "here"]).run().succeeds();
     let again = copy().args(["--json", "here"]).run().succeeds().summary();
@@ -90,7 +90,7 @@ fn relative_sources_keep_their_place_below_the_base() {
     let there = sandbox.dir("there");
     remote
         .haul(&sandbox)
-        .args(["-r", "-d", "base"])
+        .args(["-r", "--dirbase", "base"])
         .args(sources)
         .arg(&absolute)
         .arg(remote.at(&there))
@@ -99,7 +99,7 @@ fn relative_sources_keep_their_place_below_the_base() {
     check(&there);
     // Pulled: the base names the host, and relative sources are on it.
     let back = sandbox.dir("back");
-    let haul = remote.haul(&sandbox).args(["-r", "-d"]).arg(remote.at(sandbox.path("base"))).args(sources);
+    let haul = remote.haul(&sandbox).args(["-r", "--dirbase"]).arg(remote.at(sandbox.path("base"))).args(sources);
     haul.arg(remote.at(&absolute)).arg(&back).run().succeeds();
     check(&back);
 }
@@ -117,7 +117,7 @@ fn paths_cannot_leave_base_or_target() {
     sandbox.haul(["-d", "base", "a/file", "target"]).run().ends(1).says(["target/a", "symbolic link"]);
     assert_eq!(listing(&sandbox.path("elsewhere")), Vec::<String>::new());
     // Nor is a source copied onto itself.
-    sandbox.haul(["-f", "-d", "base", "a/file", "base"]).run().ends(2).says(["is the source itself"]);
+    sandbox.haul(["-f", "--dirbase", "base", "a/file", "base"]).run().ends(2).says(["is the source itself"]);
     assert_eq!(contents(&file), b"must stay");
 }
 
@@ -143,7 +143,11 @@ fn unreadable_files_are_skipped_on_request() {
         let command = "exec setpriv --reuid=65534 --regid=65534 --clear-groups ./haul -r";
         shell(&sandbox, &format!("{command} {arguments} source target")).run()
     };
-    run("-+").succeeds().says(["source/closed: skipped", "source/closed too: skipped", "source/locked: skipped"]);
+    run("--readable").succeeds().says([
+        "source/closed: skipped",
+        "source/closed too: skipped",
+        "source/locked: skipped",
+    ]);
     assert_eq!(listing(&sandbox.path("target/source")), ["open"]);
     run("").ends(1).says(["source/closed", "permission"]);
 }
@@ -182,7 +186,7 @@ fn order_writes_from_the_beginning_to_the_end() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 40_000_007);
-    let words = remote.haul(&sandbox).args(["-o", "source", "there"]).into_command();
+    let words = remote.haul(&sandbox).args(["--order", "source", "there"]).into_command();
     let options: Vec<_> = words.get_args().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     // A pull makes the target a child of the traced process.
     let from = remote.at(&source);
@@ -325,7 +329,7 @@ fn each_v_adds_output() {
         haul.run().succeeds().stderr
     };
     let [plain, verbose] = [said(&[], "1"), said(&["-v"], "2")];
-    let [path, wide] = [said(&["-vv"], "3"), said(&["-V"], "4")];
+    let [path, wide] = [said(&["-vv"], "3"), said(&["--vverbose"], "4")];
     let [files, debug] = [said(&["-vvv"], "5"), said(&["-D"], "6")];
     assert!(!plain.contains("connected:") && verbose.contains("connected:") && !verbose.contains("RTT"));
     assert!(path.contains("RTT") && wide.contains("RTT") && !wide.contains(": done"));
@@ -337,7 +341,7 @@ fn options_for_hauls_default_behaviour_are_accepted() {
     let sandbox = Sandbox::new();
     let source = sandbox.file("source", "content");
     set_mtime(&source, 1_500_000_000, 123);
-    let letters = ["-keg~", "--nodns", "-b", "2", "-b", "+4", "-B", "512k"];
+    let letters = ["--keep", "--gross", "--ptime", "--nodns", "--buffers", "2", "--buffers", "+4", "--buffsz", "512k"];
     sandbox.haul(letters).args(["source", "target"]).run().succeeds();
     assert_eq!(mtime(&sandbox.path("target")), (1_500_000_000, 123), "times are always kept");
     sandbox.file("source", "changed");
@@ -362,7 +366,7 @@ fn frames_have_the_requested_buffer_size() {
     sandbox.big_file("source", 20_000_000);
     let largest = |size: &str| {
         let strace = "exec strace -f -qq -e trace=pwrite64 -s 0 -o trace";
-        let run = shell(&sandbox, &format!(r#"{strace} "$0" -u off -f -B {size} source target; "#));
+        let run = shell(&sandbox, &format!(r#"{strace} "$0" --unbuffered off -f --buffsz {size} source target; "#));
         run.run().succeeds();
         let trace = fs::read_to_string(sandbox.path("trace")).unwrap();
         fs::remove_file(sandbox.path("target")).unwrap();
@@ -391,7 +395,7 @@ fn an_ipv6_address_is_in_brackets() {
     sandbox.file("source", "six");
     let target = remote.at(sandbox.path("target"));
     assert!(target.to_string_lossy().starts_with("[::1]:"));
-    remote.haul(&sandbox).args(["-q", "32", "source"]).arg(target).run().succeeds();
+    remote.haul(&sandbox).args(["--qos", "32", "source"]).arg(target).run().succeeds();
     assert_eq!(contents(&sandbox.path("target")), b"six");
 }
 

@@ -125,7 +125,7 @@ fn progress_lines_are_hauls_and_the_last_has_the_average() {
 #[test]
 fn a_pipe_is_shown_as_stdin_and_has_no_file_counter() {
     let sandbox = Sandbox::new();
-    let script = r#"(head -c 1000000 /dev/zero; sleep 3) | "$0" -P 1 - target"#;
+    let script = r#"(head -c 1000000 /dev/zero; sleep 3) | "$0" --progress=1 - target"#;
     let run = shell(&sandbox, script).run().succeeds();
     assert!(run.stderr.lines().any(|line| line.starts_with("stdin  ")), "{}", run.account());
     assert!(!run.stderr.contains("files"), "{}", run.account());
@@ -212,20 +212,18 @@ fn words_of_other_programs_end_before_a_login() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let run = |words: &[&str]| sandbox.haul(words).env("PATH", &path).run();
     for (words, hint) in [
-        (&["ls", "peer:/x"][..], "did you mean ssh peer ls /x?"),
-        (&["du", "peer:"], "did you mean ssh peer du .?"),
-        (&["get", "peer:/x", "."], "did you mean haul SOURCE... TARGET, without get?"),
-        (&["synch", "tree", "peer:"], "did you mean haul sync?"),
-        (&["verfy", "tree", "peer:"], "did you mean haul verify?"),
-        (&["-rn", "tree", "peer:"], "write --dry-run for rsync's, or --nodns for bbcp's"),
+        (&["ls", "peer:/x"][..], "ssh peer ls /x"),
+        (&["du", "peer:"], "ssh peer du ."),
+        (&["get", "peer:/x", "."], "haul SOURCE... TARGET copies: omit that word"),
+        (&["synch", "tree", "peer:"], "did you mean: haul sync"),
+        (&["verfy", "tree", "peer:"], "did you mean: haul verify"),
+        (&["-rf", "tree", "peer:"], "a group of letters is rsync's; haul's letters stand apart: -r -f"),
+        (&["jobs"], "haul job list shows jobs, haul status PATH partial files"),
         (&["12:30:00.log", "peer:"], "write ./12:30:00.log for the file, or [12]:30:00.log for the host"),
         (&["sync", "12:30:00.log", "peer:"], "write ./12:30:00.log"),
         (&["s3://bucket/x", "."], "haul copies between file systems; for object stores use rclone"),
         (&["https://example.com/x", "."], "haul copies between file systems; for object stores use rclone"),
-        (&["sync", "-avz", "--progress", "--stats", "tree/", "peer:t"], "rsync's -P and --progress are automatic"),
-        (&["--checksum", "-r", "tree", "peer:"], "rsync's --checksum is --compare digest"),
-        (&["-rq", "tree", "peer:"], "scp's and rsync's -q is --quiet"),
-        (&["sync", "--group", "tree/", "peer:t"], "-p preserves mode, owner and group"),
+        (&["sync", "-avz", "--chmod=u+w", "tree/", "peer:t"], "--mode 750/640 sets the modes of directories and files"),
     ] {
         run(words).ends(2).says([format!("hint: {hint}").as_str()]);
     }
@@ -257,7 +255,7 @@ fn the_manual_and_completions_are_made_from_the_table() {
         ("completions", "haul --stre", "--streams"),
         ("completions", "haul stat", "status"),
         ("completions", "haul job fin", "finish"),
-        ("help", "haul -u s", "s  st"),
+        ("help", "haul --unbuffered s", "s  st"),
     ] {
         let script = r#"source <("$0" NAME bash); compopt() { :; }
             COMP_LINE='TYPED'; COMP_POINT=${#COMP_LINE}; _haul haul "${COMP_LINE##* }"; echo "${COMPREPLY[@]}""#;

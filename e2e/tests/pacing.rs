@@ -26,7 +26,8 @@ fn the_duration_of_a_copy_matches_its_rate() {
     let ways: [OsString; 2] = [remote.at(&copy), copy.clone().into()];
     for to in ways {
         for streams in ["1", "32"] {
-            let run = remote.haul(&sandbox).args(["-r", "-x", "4m", "-s", streams, "--json", "tree"]).arg(&to).run();
+            let run =
+                remote.haul(&sandbox).args(["-r", "--xfrrate", "4m", "-s", streams, "--json", "tree"]).arg(&to).run();
             let run = run.succeeds();
             assert!(run.elapsed >= least(6_200_000, 4 << 20), "{}", run.account());
             assert_eq!(run.summary()["rate_limit_bytes_per_s"], 4 << 20, "{}", run.account());
@@ -49,7 +50,7 @@ fn slow_copy(sandbox: &Sandbox, remote: &Remote, options: &[&str]) -> Running {
 fn sigusr1_makes_it_faster_and_sigusr2_slower() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
-    let mut running = slow_copy(&sandbox, &remote, &["-x", "64k"]);
+    let mut running = slow_copy(&sandbox, &remote, &["--xfrrate", "64k"]);
     running.signal(Signal::USR2);
     let half = format!("{{\"event\":\"rate_limit\",\"bytes_per_s\":{}}}", 32 << 10);
     eventually("the rate is halved", || running.stdout_so_far().contains(&half));
@@ -83,7 +84,7 @@ fn sigusr2_limits_an_unlimited_copy() {
 fn a_slow_copy_is_interrupted_at_once() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
-    let mut running = slow_copy(&sandbox, &remote, &["-x", "1k", "-s", "4"]);
+    let mut running = slow_copy(&sandbox, &remote, &["--xfrrate", "1k", "-s", "4"]);
     running.signal(Signal::INT);
     assert!(running.wait_up_to(Duration::from_millis(1500)), "{}", running.stderr_so_far());
     ProgramRun::of(running).ends(4);
@@ -105,7 +106,7 @@ fn both_ends_keep_to_their_cpus() {
     };
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
-    let running = slow_copy(&sandbox, &remote, &["-x", "64k", "--cpus", &last]);
+    let running = slow_copy(&sandbox, &remote, &["--xfrrate", "64k", "--cpus", &last]);
     let is_worker = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).nth(1) == Some(b"worker")

@@ -21,8 +21,8 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(120);
 /// Rounds of an everyday run.
 const EVERYDAY: u64 = 60;
-/// The files: name, bytes, bytes that have arrived at the kill, bytes of the old file. Both have journals, and the part of
-/// the second one is longer than all of the first.
+/// The files: name, bytes, bytes that have arrived at the kill, bytes of the old file. Both have journals, and the part
+/// of the second one is longer than all of the first.
 const FILES: [(&str, u64, u64, u64); 2] =
     [("a", 17_000_001, 5_000_000, 19_000_000), ("b", 36_000_514, 20_000_000, 8_000_000)];
 /// So slow that a run is killed in the middle.
@@ -513,7 +513,7 @@ fn a_part_truncated_during_its_resume_is_sent_again() {
         let place = sandbox.path(format!("place-{way:?}"));
         ground.kill(way, &RECIPES[0], &place);
         let part = temporary(&place, "b", "part");
-        let mut running = ground.haul(way, &RECIPES[0], &["b"], &place).args(["-x", "16m"]).start();
+        let mut running = ground.haul(way, &RECIPES[0], &["b"], &place).args(["--xfrrate", "16m"]).start();
         let is_resumed = within(LIMIT, || running.stdout_so_far().contains("\"resumed\""));
         assert!(is_resumed, "{}", running.stderr_so_far());
         File::options().write(true).open(&part).unwrap().set_len(0).unwrap();

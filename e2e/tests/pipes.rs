@@ -64,7 +64,7 @@ fn descriptors_by_their_paths_are_used_as_they_are() {
         ("cat source | \"$0\" /dev/stdin got", "got"),
         ("\"$0\" /dev/stdin got < source", "got"),
         ("\"$0\" <(cat source) got", "got"),
-        ("\"$0\" -N i <(cat source) got", "got"),
+        ("\"$0\" --pipe i <(cat source) got", "got"),
         ("\"$0\" /proc/self/fd/7 got 7< source", "got"),
     ];
     for (script, file) in cases {
@@ -230,7 +230,9 @@ fn a_file_as_standard_input_is_read_from_its_offset_to_its_end() {
         // From the start, the middle and the end of a block.
         for begins in [0, 3, 4096, len, len + 9] {
             let read = &bytes[begins.min(len)..];
-            for (place, options) in [(remote.at(&target), "-s8"), ((&target).into(), "-us"), ("-".into(), "--quiet")] {
+            for (place, options) in
+                [(remote.at(&target), "-s8"), ((&target).into(), "--unbuffered=s"), ("-".into(), "--quiet")]
+            {
                 let haul = remote.haul(&sandbox).args(["-f", options, "-"]).arg(&place);
                 let output = output_of(fed_from(haul, &file, begins as u64));
                 let came = if options == "--quiet" { output } else { fs::read(&target).unwrap() };
@@ -274,7 +276,7 @@ fn a_file_as_standard_input_has_the_length_of_its_start() {
         let path = sandbox.big_file("source", LEN);
         let (bytes, file) = (fs::read(&path).unwrap(), File::open(&path).unwrap());
         let dir = sandbox.dir("place");
-        let haul = remote.haul(&sandbox).args(["-x", "12m", "--json", "-"]).arg(remote.at(dir.join("copy")));
+        let haul = remote.haul(&sandbox).args(["--xfrrate", "12m", "--json", "-"]).arg(remote.at(dir.join("copy")));
         let mut command = fed_from(haul, &file, begins);
         let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         assert!(within(LIMIT, || hidden_or_partial(&dir, &["copy"], 4_000_000).is_some()), "nothing arrived");
@@ -327,7 +329,7 @@ fn a_growing_file_is_followed_until_it_stops_growing() {
     let log = sandbox.big_file("log", F as u64 + 3);
     let whole = sandbox.path("whole");
     let target = sandbox.path("place");
-    let haul = remote.haul(&sandbox).args(["-R", "3"]).arg(&log).arg(remote.at(&target)).into_command().spawn();
+    let haul = remote.haul(&sandbox).args(["--realtime", "3"]).arg(&log).arg(remote.at(&target)).into_command().spawn();
     let mut haul = haul.unwrap();
     for piece in 0..20u8 {
         File::options().append(true).open(&log).unwrap().write_all(&vec![piece; 100_001]).unwrap();
@@ -337,10 +339,10 @@ fn a_growing_file_is_followed_until_it_stops_growing() {
     assert!(!target.exists(), "it has not ended");
     assert!(haul.wait().unwrap().success());
     assert!(fs::read(&whole).unwrap() == fs::read(&target).unwrap());
-    remote.haul(&sandbox).args(["-R", "1", "-"]).arg(remote.at("x")).run().ends(2);
+    remote.haul(&sandbox).args(["--realtime", "1", "-"]).arg(remote.at("x")).run().ends(2);
     remote
         .haul(&sandbox)
-        .args(["-R", "1", "."])
+        .args(["--realtime", "1", "."])
         .arg(remote.at("x"))
         .run()
         .ends(1)

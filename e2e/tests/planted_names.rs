@@ -118,7 +118,7 @@ impl Scene {
     /// A run that is killed when some of the file has arrived, under any name.
     #[track_caller]
     fn broken(&self) {
-        let mut running = self.haul().args(["-x", "4m"]).start();
+        let mut running = self.haul().args(["--xfrrate", "4m"]).start();
         let arrived = within(LIMIT, || hidden_or_partial(&self.shared, &[], 2_000_000).is_some());
         assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
         let workers = haul_lab::descendants(running.id());

@@ -48,7 +48,11 @@ fn replacements_of_ssh_are_forbidden_on_their_host() {
     sandbox.file("home/.config/haul/policy", "own-commands = no\n");
     let touched = sandbox.path("touched");
     let command = format!("touch {}", touched.display());
-    push(&sandbox, &remote, &["-T", &command]).run().ends(2).says(["-T", "forbidden here", "haul/policy"]);
+    push(&sandbox, &remote, &["--target-command", &command]).run().ends(2).says([
+        "--target-command",
+        "forbidden here",
+        "haul/policy",
+    ]);
     assert!(!touched.exists());
     push(&sandbox, &remote, &[]).run().succeeds();
 }
@@ -69,7 +73,7 @@ fn a_deployed_haul_is_neither_placed_nor_started() {
     let remote = Remote::without_haul(&sandbox, Options::default());
     sandbox.file("source", "content");
     write_policy(&remote, "deploy = no\n");
-    push(&sandbox, &remote, &[]).run().ends(3).says(["haul/policy forbids it", "-T"]);
+    push(&sandbox, &remote, &[]).run().ends(3).says(["haul/policy forbids it", "--target-command"]);
     assert!(!remote.home().join(".cache").exists());
     write_policy(&remote, "");
     push(&sandbox, &remote, &[]).run().succeeds();

@@ -75,7 +75,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
             // The old files are durable.
             rustix::fs::syncfs(fs::File::open(root)?)?;
             let source = sandbox.path("source/.");
-            Ok::<_, anyhow::Error>(sandbox.haul(["-rf", fsync]).arg(source).arg(root).start())
+            Ok::<_, anyhow::Error>(sandbox.haul(["-r", "-f", fsync]).arg(source).arg(root).start())
         };
         let begun = std::time::Instant::now();
         ProgramRun::of(copy(&disk.path().join("uncut"))?).succeeds();

@@ -123,8 +123,13 @@ fn its_recommendations_are_saved_and_used_by_the_next_copy() {
     assert!(saved.starts_with(mine) && saved.contains("cipher = \"aes-128-gcm\""), "{saved}");
     // Long enough for all streams to be connected.
     sandbox.file("source", vec![7; 2_000_000]);
-    let copy =
-        remote.haul(&sandbox).args(["--json", "-x", "4m", "source"]).arg(remote.at(&target)).run().succeeds().summary();
+    let copy = remote
+        .haul(&sandbox)
+        .args(["--json", "--xfrrate", "4m", "source"])
+        .arg(remote.at(&target))
+        .run()
+        .succeeds()
+        .summary();
     assert_eq!((copy["cipher"].as_str(), copy["streams"].as_u64()), (Some("aes-128-gcm"), Some(3)), "{copy}");
 
     let local = sandbox.haul(QUICK).args(["--save", "target"]).run().ends(2);

@@ -42,11 +42,11 @@ fn a_tree_passes_through_two_programs_in_either_direction() {
     let (there, back) = (sandbox.dir("there"), sandbox.dir("back"));
     let packs = "tar -cf - tree";
     let unpacks = format!("tar -xf - -C {}", there.display());
-    remote.haul(&sandbox).args(["-N", "io", "-s", "8", packs]).arg(at(&remote, &unpacks)).run().succeeds();
+    remote.haul(&sandbox).args(["--pipe", "io", "-s", "8", packs]).arg(at(&remote, &unpacks)).run().succeeds();
     compare(&sandbox.path("tree"), &there.join("tree")).unwrap();
     let packs = at(&remote, &format!("tar -C {} -cf - tree", there.display()));
     let unpacks = format!("tar -xf - -C {}", back.display());
-    remote.haul(&sandbox).args(["-N", "io", &packs, &unpacks]).run().succeeds();
+    remote.haul(&sandbox).args(["--pipe", "io", &packs, &unpacks]).run().succeeds();
     compare(&sandbox.path("tree"), &back.join("tree")).unwrap();
     remote.is_left_clean();
 }
@@ -57,15 +57,15 @@ fn one_end_may_be_a_program_and_the_other_a_file() {
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 3_000_001);
     let copy = sandbox.path("copy");
-    remote.haul(&sandbox).args(["-N", "i", "cat source"]).arg(remote.at(&copy)).run().succeeds();
+    remote.haul(&sandbox).args(["--pipe", "i", "cat source"]).arg(remote.at(&copy)).run().succeeds();
     compare(&source, &copy).unwrap();
     let wrote = sandbox.path("wrote");
     let program = at(&remote, &format!("cat > {}", wrote.display()));
-    remote.haul(&sandbox).args(["-N", "o"]).arg(&source).arg(program).run().succeeds();
+    remote.haul(&sandbox).args(["--pipe", "o"]).arg(&source).arg(program).run().succeeds();
     compare(&source, &wrote).unwrap();
-    sandbox.haul(["-N", "io", "cat source", "cat > within"]).run().succeeds();
+    sandbox.haul(["--pipe", "io", "cat source", "cat > within"]).run().succeeds();
     compare(&source, &sandbox.path("within")).unwrap();
-    sandbox.haul(["-N", "io", "true", "cat > empty"]).run().succeeds();
+    sandbox.haul(["--pipe", "io", "true", "cat > empty"]).run().succeeds();
     assert_eq!(fs::read(sandbox.path("empty")).unwrap(), b"");
 }
 
@@ -76,14 +76,14 @@ fn a_failing_source_program_is_named_and_no_final_name_appears() {
     let place = sandbox.dir("place");
     let fails = "head -c 9000000 /dev/zero; echo no more of it >&2; exit 7";
     let said = ["the program ended with status 7", "it said: no more of it"];
-    remote.haul(&sandbox).args(["-N", "i", fails]).arg(remote.at(place.join("x"))).run().ends(1).says(said);
+    remote.haul(&sandbox).args(["--pipe", "i", fails]).arg(remote.at(place.join("x"))).run().ends(1).says(said);
     assert_eq!(listing(&place), [""; 0]);
     let fails = at(&remote, fails);
-    remote.haul(&sandbox).args(["-N", "i", &fails]).arg(place.join("x")).run().ends(1).says(said);
+    remote.haul(&sandbox).args(["--pipe", "i", &fails]).arg(place.join("x")).run().ends(1).says(said);
     assert_eq!(listing(&place), [""; 0]);
     // The reading program is killed, and does not take the data for complete.
     let reads = format!("cat > /dev/null && touch {}", place.join("whole").display());
-    remote.haul(&sandbox).args(["-N", "io", &fails, &reads]).run().ends(1).says(said);
+    remote.haul(&sandbox).args(["--pipe", "io", &fails, &reads]).run().ends(1).says(said);
     assert_eq!(listing(&place), [""; 0]);
     remote.is_left_clean();
 }
@@ -95,7 +95,7 @@ fn a_failing_target_program_is_named_and_ends_the_source() {
     let mark = format!("HAUL_TEST_MARK_{}", std::process::id());
     let endless = format!("{mark}=1 exec cat /dev/zero");
     let fails = at(&remote, "head -c 1000000 >/dev/null; echo enough >&2; exit 9");
-    let haul = || remote.haul(&sandbox).args(["-N", "io"]);
+    let haul = || remote.haul(&sandbox).args(["--pipe", "io"]);
     let said = ["the program ended with status 9", "it said: enough"];
     haul().args([&endless, &fails]).run().ends(1).says(said);
     nothing_runs(&mark);
@@ -105,7 +105,7 @@ fn a_failing_target_program_is_named_and_ends_the_source() {
     haul().args(["echo all", &late]).run().ends(1).says(["status 3"]);
     // The source has gone silent; nothing waits for it.
     let silent = format!("{mark}=1; export {mark}; echo x; exec sleep 1000");
-    sandbox.haul(["-N", "io", &silent, "exit 5"]).limit(LIMIT).run().says(["status 5"]).ends(1);
+    sandbox.haul(["--pipe", "io", &silent, "exit 5"]).limit(LIMIT).run().says(["status 5"]).ends(1);
     nothing_runs(&mark);
     remote.is_left_clean();
 }
@@ -118,7 +118,7 @@ fn a_killed_worker_takes_its_programs_along() {
         let mark = format!("HAUL_TEST_KILL_{role}_{}", std::process::id());
         let endless = format!("{mark}=1; export {mark}; trap '' TERM; cat /dev/zero; sleep 1000");
         let counts = format!("{mark}=1; export {mark}; cat > /dev/null; sleep 1000");
-        let haul = remote.haul(&sandbox).args(["-N", "io", &endless]).arg(at(&remote, &counts));
+        let haul = remote.haul(&sandbox).args(["--pipe", "io", &endless]).arg(at(&remote, &counts));
         let mut haul = haul.into_command().stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         assert!(within(LIMIT, || running(&mark).len() >= 4), "{:?}", running(&mark));
         let pid = if role == "near" { haul.id() } else { remote.workers()[0] };
@@ -139,8 +139,8 @@ fn fifos_are_read_and_written() {
         fifo(&pipe);
         let copy = sandbox.path(format!("copy-{name}"));
         let (ends, haul): (_, Haul<'_>) = match to {
-            true => ("i", remote.haul(&sandbox).args(["-N", "i"]).arg(remote.at(&pipe)).arg(&copy)),
-            false => ("o", remote.haul(&sandbox).args(["-N", "o"]).arg(&source).arg(remote.at(&pipe))),
+            true => ("i", remote.haul(&sandbox).args(["--pipe", "i"]).arg(remote.at(&pipe)).arg(&copy)),
+            false => ("o", remote.haul(&sandbox).args(["--pipe", "o"]).arg(&source).arg(remote.at(&pipe))),
         };
         let (from, into): (&Path, &Path) = if to { (&source, &pipe) } else { (&pipe, &copy) };
         let script = format!("cat '{}' > '{}'", from.display(), into.display());
@@ -167,11 +167,11 @@ fn a_policy_at_the_far_end_forbids_programs() {
     ];
     for (text, refusal) in cases {
         fs::write(&policy, text).unwrap();
-        run(&["-N", "o", "source", &program]).ends(1).says([refusal, "haul/policy"]);
-        run(&["-N", "i", &program, "x"]).ends(1).says([refusal, "haul/policy"]);
+        run(&["--pipe", "o", "source", &program]).ends(1).says([refusal, "haul/policy"]);
+        run(&["--pipe", "i", &program, "x"]).ends(1).says([refusal, "haul/policy"]);
     }
     assert!(!touched.exists());
     fs::write(&policy, "programs = yes\n").unwrap();
-    remote.haul(&sandbox).args(["-N", "i", &program, "x"]).run().succeeds();
+    remote.haul(&sandbox).args(["--pipe", "i", &program, "x"]).run().succeeds();
     assert!(touched.exists());
 }

@@ -163,7 +163,7 @@ fn a_session_with_a_server_reads_inside_its_directory_alone() {
     sandbox.haul(["read", &server.at("dir/file")]).run().ends(2).says(["reading is forbidden"]);
     server.end().succeeds();
 
-    let server = ServedShare::start(&sandbox, &["--read-only", "-x", "1m"]);
+    let server = ServedShare::start(&sandbox, &["--read-only", "--xfrrate", "1m"]);
     sandbox.big_file("shared/big", 2_500_000);
     let run = sandbox.haul(["read", &server.at("big")]).run().succeeds();
     assert!(run.elapsed > Duration::from_secs(1), "the server's rate holds: {:?}", run.elapsed);

@@ -112,7 +112,7 @@ fn digests_and_direct_io_require_a_copy() {
         }
         let sums = String::from_utf8(contents(&sandbox.path("sums"))).unwrap();
         assert!(sums.starts_with(digest.trim()), "{sums}");
-        for options in [&["--verify", "memory"][..], &["-u", "s"], &["-u", "t"]] {
+        for options in [&["--verify", "memory"][..], &["--unbuffered", "s"], &["--unbuffered", "t"]] {
             let run = sandbox.haul(options.iter().chain(&["-f"])).args([&source, &mount.path().join("target")]).run();
             run.succeeds().says(["every byte verified"]).does_not_say("reflink");
             fs::remove_file(mount.path().join("target")).unwrap();

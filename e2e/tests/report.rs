@@ -10,7 +10,7 @@ fn report_of_a_push(sandbox: &Sandbox, name: &str) -> String {
     let remote = Remote::new(sandbox);
     sandbox.big_file("source/big", 40_000_000);
     sandbox.file("source/<img src=x onerror=alert(1)>\u{202e}gnp", "small");
-    let haul = remote.haul(sandbox).args(["-r", "-s", "4", "-x", "20m", "--report", name, "source"]);
+    let haul = remote.haul(sandbox).args(["-r", "-s", "4", "--xfrrate", "20m", "--report", name, "source"]);
     haul.arg(remote.at(sandbox.path("target"))).run().succeeds();
     compare(&sandbox.path("source"), &sandbox.path("target")).unwrap();
     String::from_utf8(contents(&sandbox.path(name))).unwrap()
@@ -97,7 +97,8 @@ fn several_copies_are_lines_of_one_chart() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for (name, rate) in [("slow.json", "10m"), ("<b>fast.json", "20m")] {
-        let haul = sandbox.haul(["--json", "-P", "1", "-x", rate, "null:30m"]).args(remote.sshd().haul_args());
+        let haul =
+            sandbox.haul(["--json", "--progress=1", "--xfrrate", rate, "null:30m"]).args(remote.sshd().haul_args());
         let run = haul.arg(remote.at("null:")).run().succeeds();
         sandbox.file(name, &run.stdout);
     }

@@ -16,7 +16,7 @@ const BIG: u64 = 48_000_001;
 /// How much has arrived when a run is ended.
 const SOME: u64 = 12_000_000;
 /// So slow that it is ended in the middle.
-const SLOW: [&str; 2] = ["-x", "16m"];
+const SLOW: [&str; 2] = ["--xfrrate", "16m"];
 /// The least that `mkfs.xfs` takes.
 const IMAGE_BYTES: u64 = 310 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ impl<'a> Copying<'a> {
     }
 
     fn haul(&self) -> Haul<'_> {
-        self.remote.haul(self.sandbox).limit(LIMIT).args(["--json", "-P", "1"])
+        self.remote.haul(self.sandbox).limit(LIMIT).args(["--json", "--progress=1"])
     }
 
     /// Pushes it to the other host.
@@ -112,8 +112,8 @@ fn with_k_or_a_smaller_files_resume_too() {
     const MEDIUM: u64 = 15_000_001;
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, MEDIUM);
-    let journals = format!("-a={}", sandbox.dir("journals").display());
-    for option in ["-k", "-a", &journals] {
+    let journals = format!("--journal-dir={}", sandbox.dir("journals").display());
+    for option in ["--keep", &journals] {
         copying.broken(copying.push(&[option]));
         let run = copying.push(&[option]).run().succeeds();
         copying.is_done();
@@ -128,7 +128,7 @@ fn with_k_or_a_smaller_files_resume_too() {
 fn without_k_a_kept_part_of_a_small_file_is_replaced_with_its_journal() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, 15_000_001);
-    copying.broken(copying.push(&["-k"]));
+    copying.broken(copying.push(&["--keep"]));
     let run = copying.push(&[]).run().succeeds();
     copying.is_done();
     assert_eq!(number(&run.summary(), "bytes"), 15_000_001, "{}", run.account());
@@ -138,13 +138,14 @@ fn without_k_a_kept_part_of_a_small_file_is_replaced_with_its_journal() {
 fn within_one_machine_it_resumes_too() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
-    let copy = || sandbox.haul(["--json", "-P", "1"]).limit(LIMIT).arg(&copying.source).arg(copying.place.join("big"));
+    let copy =
+        || sandbox.haul(["--json", "--progress=1"]).limit(LIMIT).arg(&copying.source).arg(copying.place.join("big"));
     copying.broken(copy());
     adds_up(&copy().run().succeeds(), BIG);
     copying.is_done();
     // A part begun without checksums is resumed by a run with them, and the reverse.
     fs::remove_file(copying.place.join("big")).unwrap();
-    copying.broken(copy().args(["-u", "off"]));
+    copying.broken(copy().args(["--unbuffered", "off"]));
     adds_up(&copying.push(&[]).run().succeeds(), BIG);
     copying.is_done();
     fs::remove_file(copying.place.join("big")).unwrap();

@@ -219,8 +219,12 @@ fn quiet_ends_are_not_lost() {
     // As where somebody types a password for longer than anybody may be silent.
     let slow = sandbox.script("slow", &format!("#!/bin/sh\nsleep 5\nexec '{}' \"$@\"\n", haul_binary().display()));
     let target = format!("127.0.0.1:{}", sandbox.path("target").display());
-    let run =
-        sandbox.haul(IMPATIENT).args(["--retries", "0", "-x", "2m", "-T"]).arg(slow).args(["source", &target]).run();
+    let run = sandbox
+        .haul(IMPATIENT)
+        .args(["--retries", "0", "--xfrrate", "2m", "--target-command"])
+        .arg(slow)
+        .args(["source", &target])
+        .run();
     assert!(run.elapsed > Duration::from_secs(9), "it was too fast to show anything\n{}", run.account());
     run.succeeds();
 }

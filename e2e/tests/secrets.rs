@@ -80,7 +80,7 @@ fn a_one_time_secret_leaves_the_arguments() {
     let secret = server.line.split('#').nth(1).expect("a secret behind #").trim().to_owned();
     for words in [vec!["file".to_owned(), server.at("there")], vec![server.at("there"), "back".to_owned()]] {
         let connected = server.logged("connected");
-        let running = sandbox.haul(["-x", "1m"]).args(&words).start();
+        let running = sandbox.haul(["--xfrrate", "1m"]).args(&words).start();
         eventually("the copy runs", || server.logged("connected") > connected);
         let seen = told_to_processes(&running);
         let has = |text: &str| seen.windows(text.len()).any(|part| part == text.as_bytes());
@@ -99,8 +99,8 @@ fn the_secret_is_in_no_argument_environment_file_or_output() {
     let far = sandbox.script("far", &script);
     sandbox.big_file("source/big", 3_000_000);
     // Slow enough to be looked at while it runs.
-    let arguments = ["--json", "-v", "-x", "1m", "-r", "source", "far:target"];
-    let haul = || sandbox.haul(["-T"]).arg(&far).args(arguments);
+    let arguments = ["--json", "-v", "--xfrrate", "1m", "-r", "source", "far:target"];
+    let haul = || sandbox.haul(["--target-command"]).arg(&far).args(arguments);
     let running = haul().start();
     let (mut secret, mut seen) = (None, Vec::new());
     while fs::read_dir(sandbox.path("target")).into_iter().flatten().count() == 0 && !ended(&running) {
@@ -151,7 +151,7 @@ fn messages_about_a_hostile_name_do_not_disturb_a_terminal() {
     }
     haul_e2e::fifo(&sandbox.dir("source/left out").join(name));
     let ways: [&[&str]; 7] =
-        [&[], &["-v"], &["--quiet"], &["-P", "1"], &["-P", "1", "-v"], &["--json"], &["--checksums", "-"]];
+        [&[], &["-v"], &["--quiet"], &["--progress=1"], &["--progress=1", "-v"], &["--json"], &["--checksums", "-"]];
     for options in ways {
         let _ = fs::remove_dir_all(sandbox.path("target"));
         sandbox.file(odd("target/source", "refused"), "in the way");
@@ -202,7 +202,7 @@ fn no_other_process_of_the_same_user_reads_haul_s_memory() {
     let sandbox = Sandbox::new();
     give_to_user(&sandbox.dir("place"));
     sandbox.big_file("tree/big", 20_000_000);
-    let copy = sandbox.haul_of_user(["-x", "100k", "tree/big", "place/big"]).start();
+    let copy = sandbox.haul_of_user(["--xfrrate", "100k", "tree/big", "place/big"]).start();
     let is_haul = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "haul");
     let hauls = || -> Vec<u32> { descendants(copy.id()).into_iter().chain([copy.id()]).filter(is_haul).collect() };
     // A process protects itself right after its start, before it gets a secret.
@@ -243,7 +243,7 @@ fn no_message_shows_a_one_time_secret() {
         &["report", &line],
         &["job", "plan", "--dir", "job", "a", &line],
         &["help", &line],
-        &["-I", &line, "b"],
+        &["--infiles", &line, "b"],
         &["a", &upper],
         &["a", &slip],
         &[&slip, "b"],

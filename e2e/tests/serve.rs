@@ -56,7 +56,7 @@ fn a_stopped_worker_is_ended_after_its_client_disconnects() {
     let tree = sandbox.dir("tree");
     sandbox.big_file("tree/big", 32_000_000);
     let server = ServedShare::start(&sandbox, &[]);
-    let words = ["--json", "--silence", "3s", "-x", "4m", "-r", "tree", &server.line];
+    let words = ["--json", "--silence", "3s", "--xfrrate", "4m", "-r", "tree", &server.line];
     let running = sandbox.haul(words).limit(2 * RUN_LIMIT).start();
     eventually("some has arrived", || hidden_or_partial(&sandbox.path("shared/tree"), &["big"], 1_000_000).is_some());
     let stopped = descendants(server.running.id());
@@ -114,7 +114,7 @@ fn strangers_disturb_no_copy() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 8_000_000);
     let server = ServedShare::start(&sandbox, &[]);
-    let mut running = sandbox.haul(["-x", "1m", "file", &server.line]).start();
+    let mut running = sandbox.haul(["--xfrrate", "1m", "file", &server.line]).start();
     eventually("the copy runs", || server.logged("connected") == 1);
     let knocks = cases("HAUL_KNOCKS", 1000);
     for number in 0..knocks {
@@ -176,7 +176,7 @@ fn two_clients_at_once_and_no_more_than_permitted() {
     let sandbox = Sandbox::new();
     let files = ["a", "b"].map(|name| sandbox.big_file(name, 4_000_000));
     let server = ServedShare::start(&sandbox, &["--clients", "2"]);
-    let copies = ["a", "b"].map(|name| sandbox.haul(["-x", "2m", name, &server.line]).start());
+    let copies = ["a", "b"].map(|name| sandbox.haul(["--xfrrate", "2m", name, &server.line]).start());
     eventually("both run", || server.logged("connected") == 2);
     sandbox.haul(["a", &server.at("c")]).run().ends(3).says(["its limit", "try later"]);
     for (copy, file) in copies.into_iter().zip(files) {
@@ -191,8 +191,8 @@ fn two_clients_at_once_and_no_more_than_permitted() {
 fn its_limit_holds_for_any_client() {
     let sandbox = Sandbox::new();
     sandbox.big_file("shared/file", 3_000_000);
-    let server = ServedShare::start(&sandbox, &["-x", "1m"]);
-    let run = sandbox.haul(["-x", "1g", &server.at("file"), "back"]).run().succeeds();
+    let server = ServedShare::start(&sandbox, &["--xfrrate", "1m"]);
+    let run = sandbox.haul(["--xfrrate", "1g", &server.at("file"), "back"]).run().succeeds();
     assert!(run.elapsed > Duration::from_secs(2), "{}", run.account());
     server.end().succeeds();
 }
@@ -202,14 +202,14 @@ fn asked_to_end_it_lets_copies_finish_but_not_for_ever() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 4_000_000);
     let server = ServedShare::start(&sandbox, &[]);
-    let copy = sandbox.haul(["-x", "2m", "file", &server.line]).start();
+    let copy = sandbox.haul(["--xfrrate", "2m", "file", &server.line]).start();
     eventually("it runs", || server.logged("connected") == 1);
     server.end().succeeds();
     ProgramRun::of(copy).succeeds();
     compare(&file, &sandbox.path("shared/file")).unwrap();
 
     let server = ServedShare::start(&sandbox, &["--grace", "0"]);
-    let copy = sandbox.haul(["-x", "100k", "--retries", "0", "file", &server.at("other")]).start();
+    let copy = sandbox.haul(["--xfrrate", "100k", "--retries", "0", "file", &server.at("other")]).start();
     eventually("it runs", || server.logged("connected") == 1);
     server.end().succeeds();
     let run = ProgramRun::of(copy);
@@ -223,7 +223,7 @@ fn a_copy_resumes_after_a_kill_of_client_or_server() {
         let file = sandbox.big_file("file", 48_000_000);
         let shared = sandbox.dir("shared");
         let mut server = ServedShare::start(&sandbox, &[]);
-        let copy = sandbox.haul(["-x", "10m", "--retries", "0", "file", &server.line]).start();
+        let copy = sandbox.haul(["--xfrrate", "10m", "--retries", "0", "file", &server.line]).start();
         eventually("some of it is there", || hidden_or_partial(&shared, &[], 20_000_000).is_some());
         let killed = if kill_server { server.running.id() } else { copy.id() };
         kill_process(pid(killed), Signal::KILL).expect("it ran");
@@ -318,7 +318,7 @@ fn a_port_in_use_is_named_with_the_remedy() {
     sandbox.dir("shared");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let run = sandbox.haul(["serve", "--bind", "127.0.0.1", "-Z", &port.to_string(), "shared"]).run().ends(1);
+    let run = sandbox.haul(["serve", "--bind", "127.0.0.1", "--port", &port.to_string(), "shared"]).run().ends(1);
     run.says([&*format!("port {port} is in use: choose another with -Z")]);
     let run = sandbox.haul(["serve", "--bind", "192.0.2.77", "shared"]).run().ends(1);
     run.says(["cannot listen at 192.0.2.77: "]);

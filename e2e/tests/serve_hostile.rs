@@ -86,7 +86,7 @@ fn exchanged_paths_lead_nowhere_without_landlock() {
         let backed_up = format!("--backup-dir=d{}/old", (runs + 1) % 16);
         raced(&pairs, || {
             last = sandbox.haul(["-f", "--retries", "0"]).args(&operands).arg(&back).run().account();
-            sandbox.haul(["-f", "--retries", "0", "-A", &backed_up, "new", &to]).run();
+            sandbox.haul(["-f", "--retries", "0", "--mkdir", &backed_up, "new", &to]).run();
             sandbox.haul(["-r", "--retries", "0", &server.at(&format!("d{}", runs % 16)), "tree"]).run();
         });
         assert!(!has_leaked(&back) && !has_leaked(&sandbox.path("tree")), "run {runs}");
@@ -142,7 +142,7 @@ fn no_unfinished_file_is_left_in_a_directory_for_new_names() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 4_000_000);
     let server = ServedShare::start(&sandbox, &["--create"]);
-    let copy = sandbox.haul(["-x", "500k", "--retries", "0", "file", &server.line]).start();
+    let copy = sandbox.haul(["--xfrrate", "500k", "--retries", "0", "file", &server.line]).start();
     let shared = sandbox.path("shared");
     eventually("some of it is there", || haul_e2e::hidden_or_partial(&shared, &[], 200_000).is_some());
     copy.signal(Signal::INT);
@@ -391,7 +391,7 @@ fn keys_are_revoked_without_a_restart_and_their_sessions_end() {
     let server = ServedShare::standing(&sandbox, "serve.toml");
     let send = |who: &str, to: &str| {
         let (to, rate) = (server.line.replace("/#", &format!("/in/{to}#")), if to == "ann" { "100k" } else { "1m" });
-        sandbox.haul(["--secret-file", who, "-x", rate, "--retries", "0", "file"]).arg(to)
+        sandbox.haul(["--secret-file", who, "--xfrrate", rate, "--retries", "0", "file"]).arg(to)
     };
     let hang_up = |event: &str, count| {
         server.running.signal(Signal::HUP);
@@ -437,7 +437,7 @@ fn keys_expire_also_while_they_are_in_use() {
     sandbox.big_file("file", 20_000_000);
     let server = ServedShare::standing(&sandbox, "serve.toml");
     let to = server.line.replace("/#", "/in/#");
-    let send = |who: &str| sandbox.haul(["--secret-file", who, "-x", "1m", "--retries", "0", "file", &to]);
+    let send = |who: &str| sandbox.haul(["--secret-file", who, "--xfrrate", "1m", "--retries", "0", "file", &to]);
     send("bob.key").run().ends(3).says(["the server refused the key", "expired"]);
     let run = send("ann.key").run();
     assert_ne!(run.status, Some(0), "{}", run.account());

@@ -92,7 +92,7 @@ fn a_copy_is_counted_while_it_runs_and_its_bottleneck_is_named() {
     let server = ServedShare::start(&sandbox, &["--metrics", &address]);
     let sent = r#"haul_serve_bytes_total{directory="",direction="sent"}"#;
     let ended = r#"haul_serve_copies_total{directory="",result="complete"}"#;
-    let mut running = sandbox.haul(["-x", "8m", &server.at("big"), "back"]).start();
+    let mut running = sandbox.haul(["--xfrrate", "8m", &server.at("big"), "back"]).start();
     let mut seen = Vec::new();
     eventually("the job is counted", || {
         let text = scrape(&address);

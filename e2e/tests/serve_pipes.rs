@@ -57,7 +57,7 @@ fn a_disconnecting_client_ends_the_server_of_standard_output() {
     let sandbox = Sandbox::new();
     sandbox.big_file("sent", 40_000_000);
     let server = serve_standard(&sandbox, r#"exec "$0" serve --bind 127.0.0.1 - > out < /dev/null"#);
-    let client = sandbox.haul(["-x", "4m", "sent", &server.line]).start();
+    let client = sandbox.haul(["--xfrrate", "4m", "sent", &server.line]).start();
     eventually("some has arrived", || fs::metadata(sandbox.path("out")).is_ok_and(|out| out.len() > 1_000_000));
     client.signal(Signal::KILL);
     ProgramRun::of(server.running).ends(4);
@@ -68,7 +68,7 @@ fn a_killed_worker_may_have_used_the_pipe() {
     let sandbox = Sandbox::new();
     sandbox.big_file("sent", 40_000_000);
     let server = serve_standard(&sandbox, r#"exec "$0" serve --bind 127.0.0.1 - > out < /dev/null"#);
-    let client = sandbox.haul(["-x", "4m", "sent", &server.line]).start();
+    let client = sandbox.haul(["--xfrrate", "4m", "sent", &server.line]).start();
     eventually("some has arrived", || fs::metadata(sandbox.path("out")).is_ok_and(|out| out.len() > 1_000_000));
     sandbox.haul(["sent", &server.line]).run().ends(3).says(["limit of clients (1)"]);
     let workers = descendants(server.running.id());

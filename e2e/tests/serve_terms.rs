@@ -70,8 +70,8 @@ fn clients_and_servers_authenticate_by_keys() {
 fn its_rate_covers_received_data_too() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 3_000_000);
-    let server = ServedShare::start(&sandbox, &["-x", "1m"]);
-    let run = sandbox.haul(["-x", "1g", "file", &server.line]).run().succeeds();
+    let server = ServedShare::start(&sandbox, &["--xfrrate", "1m"]);
+    let run = sandbox.haul(["--xfrrate", "1g", "file", &server.line]).run().succeeds();
     assert!(run.elapsed > Duration::from_secs(2), "{}", run.account());
     compare(&file, &sandbox.path("shared/file")).unwrap();
     server.end().succeeds();
@@ -168,11 +168,11 @@ fn existing_files_can_be_compared_if_readable() {
     sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
     // Existing files stay untouched, but a comparison would reveal their digests.
     sandbox
-        .haul(["-r", "-O", "-E", "md5", "tree", &server.line])
+        .haul(["-r", "--omit", "--checksum", "md5", "tree", &server.line])
         .run()
         .ends(2)
         .says(["write-only", "digests of its files are secret"]);
-    sandbox.haul(["-r", "-E", "%md5", "tree", &server.line]).run().succeeds();
+    sandbox.haul(["-r", "--checksum", "%md5", "tree", &server.line]).run().succeeds();
     server.end().succeeds();
     let server = ServedShare::start(&sandbox, &["--read-only"]);
     for ends in [["tree", server.line.as_str()], ["tree/.", &server.at("tree")], [&server.at("tree/."), "tree"]] {
@@ -193,18 +193,19 @@ fn pipes_are_the_clients_and_programs_nobodys() {
     shell(&sandbox, &format!("printf content | \"$0\" - '{}'", server.at("piped"))).run().succeeds();
     let run = shell(&sandbox, &format!("\"$0\" '{}' -", server.at("piped"))).run().succeeds();
     assert_eq!(run.stdout, "content");
-    let programs = [["-N", "o", "tree", &server.at("touch started")], ["-N", "i", &server.at("touch started"), "back"]];
+    let programs =
+        [["--pipe", "o", "tree", &server.at("touch started")], ["--pipe", "i", &server.at("touch started"), "back"]];
     sandbox.file("tree", "content");
     for arguments in programs {
         sandbox.haul(arguments).run().ends(2).says(["starts no programs"]);
     }
     sandbox.file("list", "tree\n");
-    sandbox.haul(["-I", "list", &server.at(".")]).run().succeeds();
+    sandbox.haul(["--infiles", "list", &server.at(".")]).run().succeeds();
     sandbox.file("list", format!("{}\n", server.at("tree")));
-    sandbox.haul(["-I", "list", "back"]).run().ends(2).says(["reads no lists"]);
+    sandbox.haul(["--infiles", "list", "back"]).run().ends(2).says(["reads no lists"]);
     sandbox.haul(["-p", "tree", &server.line]).run().ends(2).says(["omit -p"]);
-    sandbox.haul(["-m", "4755", "tree", &server.line]).run().ends(2).says(["no set-id"]);
-    sandbox.haul(["-m", "666", "tree", &server.at("open")]).run().succeeds();
+    sandbox.haul(["--mode", "4755", "tree", &server.line]).run().ends(2).says(["no set-id"]);
+    sandbox.haul(["--mode", "666", "tree", &server.at("open")]).run().succeeds();
     assert_eq!(mode(&sandbox.path("shared/open")) & 0o022, 0, "the umask holds");
     sandbox.haul(["--paths", "all", "--cpus", "0", "tree", &server.at("all")]).run().succeeds();
     let reasons: Vec<_> =
@@ -244,7 +245,7 @@ fn wrong_secrets_disturb_no_copy_and_are_logged() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 8_000_000);
     let server = ServedShare::start(&sandbox, &[]);
-    let running = sandbox.haul(["-x", "1m", "file", &server.line]).start();
+    let running = sandbox.haul(["--xfrrate", "1m", "file", &server.line]).start();
     eventually("the copy runs", || server.logged("connected") == 1);
     let wrong = format!("{}#{}:x", server.line.split('#').next().unwrap(), "00".repeat(16));
     let tries = cases("HAUL_WRONG_SECRETS", 20);

@@ -40,7 +40,7 @@ fn control_c_at_a_terminal_says_one_line() {
     sandbox.big_file("big", 40_000_000);
     sandbox.dir("place");
     for _ in 0..3 {
-        let haul = remote.haul(&sandbox).args(["-x", "2m", "big"]).arg(remote.at(sandbox.path("place")));
+        let haul = remote.haul(&sandbox).args(["--xfrrate", "2m", "big"]).arg(remote.at(sandbox.path("place")));
         let terminal = Terminal::start(haul, 100, 24);
         terminal.shows("MB/s");
         // The terminal signals ssh, too.
@@ -55,7 +55,7 @@ fn two_signals_of_one_request_stop_a_copy_with_its_message() {
     let sandbox = Sandbox::new();
     sandbox.big_file("big", 40_000_000);
     for copy in ["a", "b", "c", "d", "e"] {
-        let running = sandbox.haul(["-x", "4m", "big", copy]).start();
+        let running = sandbox.haul(["--xfrrate", "4m", "big", copy]).start();
         thread::sleep(Duration::from_millis(400));
         running.signal(Signal::INT);
         thread::sleep(Duration::from_millis(3));
@@ -73,7 +73,7 @@ fn an_output_that_waits_for_its_reader_is_ended_by_a_signal() {
             ("--checksums", "sums"),
             ("--logfile", "log"),
             ("--report", "page.md"),
-            ("-E", "md5=sums"),
+            ("--checksum", "md5=sums"),
             ("--expect", "e"),
         ] {
             let path = sandbox.path(fifo.trim_start_matches("md5="));
@@ -101,7 +101,7 @@ fn a_stopped_copy_says_how_far_it_came_and_resumes_what_was_kept() {
     sandbox.big_file("big", 40_000_000);
     sandbox.dir("place");
     let copy = |options: &[&str]| {
-        let haul = remote.haul(&sandbox).args(["--json", "-x", "4m"]).args(options);
+        let haul = remote.haul(&sandbox).args(["--json", "--xfrrate", "4m"]).args(options);
         let running = haul.arg("big").arg(remote.at(sandbox.path("place"))).start();
         let has_moved = |line: &str| line.contains("\"progress\"") && !line.contains("\"bytes_written\":0,");
         eventually("data has moved", || running.stdout_so_far().lines().any(has_moved));
@@ -125,7 +125,8 @@ fn a_slow_login_is_named_at_a_terminal() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     let silent = sandbox.script("silent", "#!/bin/sh\nexec sleep 60\n");
-    let terminal = Terminal::start(sandbox.haul(["-T"]).arg(&silent).args(["source", "host:target"]), 80, 24);
+    let terminal =
+        Terminal::start(sandbox.haul(["--target-command"]).arg(&silent).args(["source", "host:target"]), 80, 24);
     terminal.shows("connecting to host...");
     terminal.types("\x03");
     terminal.end().ends(4);
@@ -239,7 +240,7 @@ fn control_c_before_anything_is_known_ends_at_once() {
     sandbox.file("source", "content");
     // A silent ssh, like one that waits for a password.
     let silent = sandbox.script("silent", "#!/bin/sh\nexec sleep 60\n");
-    let mut running = sandbox.haul(["-T"]).arg(&silent).args(["source", "host:target"]).start();
+    let mut running = sandbox.haul(["--target-command"]).arg(&silent).args(["source", "host:target"]).start();
     let asleep = |running: &Running| commands(&descendants(running.id())).iter().any(|line| line.starts_with("sleep"));
     eventually("the silent ssh runs", || asleep(&running));
     kill_process_group(pid(running.id()), Signal::INT).expect("the group is there");

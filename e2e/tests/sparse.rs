@@ -55,7 +55,7 @@ fn holes_do_not_travel_and_are_holes_at_the_target() {
         let data: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
         let source = sparse(&sandbox, name, 600 * MIB + 12_345, pieces);
         let target = sandbox.path(format!("{name} there"));
-        let summary = push(&sandbox, &remote, &["-c", "off"], &source, &target);
+        let summary = push(&sandbox, &remote, &["--compress", "off"], &source, &target);
         compare(&source, &target).unwrap();
         assert!(on_wire(&summary) < data + data / 100 + MIB / 2, "{name}: {} of {data}", on_wire(&summary));
         is_as_sparse(&source, &target);
@@ -72,7 +72,7 @@ fn an_entirely_sparse_file_arrives_as_one() {
     compare(&source, &target).unwrap();
     assert!(on_wire(&summary) < MIB / 10 && room(&target) < MIB, "{summary}");
     // Here, too, and past the page cache.
-    for (name, options) in [("local", &["-u", "off"][..]), ("direct", &["-u", "st"])] {
+    for (name, options) in [("local", &["--unbuffered", "off"][..]), ("direct", &["--unbuffered", "st"])] {
         let target = sandbox.path(name);
         let data = sparse(&sandbox, "data", 64 * MIB, [(20 * MIB + 5, 3 * MIB), (60 * MIB, 4096)]);
         sandbox.haul(options).arg(&data).arg(&target).limit(LIMIT).run().succeeds();
@@ -109,8 +109,8 @@ fn a_broken_copy_resumes_and_a_hole_that_was_data_is_zeros() {
     let source = sparse(&sandbox, "source", 128 * MIB + 99, pieces);
     let place = sandbox.dir("place");
     let target = place.join("file");
-    let haul = || -> Haul<'_> { remote.haul(&sandbox).limit(LIMIT).args(["--json", "-P", "1"]) };
-    let mut running = haul().args(["-x", "4m", "-s1"]).arg(&source).arg(remote.at(&target)).start();
+    let haul = || -> Haul<'_> { remote.haul(&sandbox).limit(LIMIT).args(["--json", "--progress=1"]) };
+    let mut running = haul().args(["--xfrrate", "4m", "-s1"]).arg(&source).arg(remote.at(&target)).start();
     let part = || hidden_or_partial(&place, &["file"], 64 * MIB).filter(|part| room(part) > 2 * MIB);
     assert!(within(LIMIT, || part().is_some()), "nothing arrived\n{}", running.stderr_so_far());
     running.signal(Signal::KILL);

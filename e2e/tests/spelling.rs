@@ -31,7 +31,7 @@ fn of_two_names_equal_at_the_target_one_fails_and_nothing_is_overwritten() {
     symlink("B", sandbox.path("source/LINK")).unwrap();
     let place = SlowFs::mount_odd(sandbox.dir("folding"), FOLDING).unwrap();
     let target = place.path().join("target");
-    for options in [&["-r"][..], &["-r"], &["-rf"]] {
+    for options in [&["-r"][..], &["-r"], &["-r", "-f"]] {
         let run = sandbox.haul(options).arg("source/.").arg(&target).run().ends(1);
         let run = run.says(["readme", "dir", "link"]);
         let there = listing(&target);
@@ -46,7 +46,7 @@ fn of_two_names_equal_at_the_target_one_fails_and_nothing_is_overwritten() {
             fs::read_link(sandbox.path("source").join(&link)).unwrap()
         );
     }
-    let again = sandbox.haul(["-rf"]).arg("source/.").arg(&target).run().ends(1);
+    let again = sandbox.haul(["-r", "-f"]).arg("source/.").arg(&target).run().ends(1);
     again.says(["this file system takes an existing name"]);
     // A name without a rival is replaced as usual.
     sandbox.file("source/other", "changed");

@@ -174,9 +174,9 @@ fn the_remote_command_can_be_given() {
     // ssh passes its words to a remote shell: the path is quoted for that one.
     let command = format!("{} %H \"'{}'\"", command("%I -l %U"), tool.display());
 
-    let push = sandbox.haul(["-i"]).arg(remote.sshd().identity()).args(["-T", &command]).arg("source");
+    let push = sandbox.haul(["-i"]).arg(remote.sshd().identity()).args(["--target-command", &command]).arg("source");
     push.arg(remote.at(sandbox.path("there"))).run().succeeds();
-    let pull = sandbox.haul(["-i"]).arg(remote.sshd().identity()).args(["-S", &command]);
+    let pull = sandbox.haul(["-i"]).arg(remote.sshd().identity()).args(["--source-command", &command]);
     pull.arg(remote.at(sandbox.path("there"))).arg("back").run().succeeds();
     compare(&source, &sandbox.path("back")).unwrap();
     assert!(!remote.home().join(".cache").exists(), "-S and -T never put haul anywhere");
@@ -188,10 +188,10 @@ fn a_missing_command_is_named() {
     let remote = Remote::new(&sandbox);
     sandbox.file("source", "content");
     let target = remote.at(sandbox.path("target"));
-    let gone = sandbox.haul(["-T", "/no/such/ssh %H haul", "source"]).arg(&target).run().ends(3);
+    let gone = sandbox.haul(["--target-command", "/no/such/ssh %H haul", "source"]).arg(&target).run().ends(3);
     gone.says(["/no/such/ssh"]);
     let ssh = format!("ssh -F {} %H /no/such/haul", remote.sshd().ssh_config().display());
-    let gone = sandbox.haul(["-T", &ssh, "source"]).arg(&target).run().ends(3);
+    let gone = sandbox.haul(["--target-command", &ssh, "source"]).arg(&target).run().ends(3);
     gone.says(["127.0.0.1", "/no/such/haul"]);
 }
 

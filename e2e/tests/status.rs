@@ -13,7 +13,7 @@ const BIG: u64 = 32_000_001;
 /// How much has arrived when a run is ended.
 const SOME: u64 = 4_000_000;
 /// So slow that it is ended in the middle.
-const SLOW: [&str; 2] = ["-x", "4m"];
+const SLOW: [&str; 2] = ["--xfrrate", "4m"];
 const LIMIT: Duration = Duration::from_secs(60);
 /// How many runs there are at once.
 const RUNS: usize = 20;
@@ -140,7 +140,7 @@ fn journals_may_have_a_directory_of_their_own() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     let journals = sandbox.dir("journals").display().to_string() + "/";
-    let option = ["-a", &journals];
+    let option = ["--journal-dir", &journals];
     copying.broken(&option, Signal::KILL);
     assert_eq!((listing(&copying.place).len(), listing(Path::new(&journals)).len()), (1, 1));
     prints(&copying.look(&["status", "place"]).succeeds(), &["no journal, so a rerun starts over"]);
@@ -227,7 +227,7 @@ fn waiting_for_a_run_accuses_it_of_no_failure() {
 /// Starts the same command several times at once. One proceeds, and all others name its process.
 #[track_caller]
 fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
-    let mut running: Vec<_> = (0..RUNS).map(|_| sandbox.haul(words).args(["-x", "256k"]).start()).collect();
+    let mut running: Vec<_> = (0..RUNS).map(|_| sandbox.haul(words).args(["--xfrrate", "256k"]).start()).collect();
     let mut lost = Vec::new();
     let only_one_is_left = within(LIMIT, || {
         running = std::mem::take(&mut running)

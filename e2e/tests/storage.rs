@@ -17,7 +17,7 @@ fn odd_files(sandbox: &Sandbox) {
 
 /// Whether this place supports O_DIRECT: otherwise haul reports its choice.
 fn is_direct(sandbox: &Sandbox) -> bool {
-    let run = sandbox.haul(["-u", "st", "source/5000003", "probe"]).run().succeeds();
+    let run = sandbox.haul(["--unbuffered", "st", "source/5000003", "probe"]).run().succeeds();
     fs::remove_file(sandbox.path("probe")).unwrap();
     let direct = !run.stderr.contains("no O_DIRECT");
     if !direct {
@@ -32,7 +32,7 @@ fn every_size_arrives_by_every_method() {
     odd_files(&sandbox);
     let direct = is_direct(&sandbox);
     for ends in ["s", "t", "st", "off"] {
-        let run = sandbox.haul(["--json", "-r", "-u", ends, "-s", "3", "source", ends]).run().succeeds();
+        let run = sandbox.haul(["--json", "-r", "--unbuffered", ends, "-s", "3", "source", ends]).run().succeeds();
         compare(&sandbox.path("source"), &sandbox.path(ends)).unwrap();
         let summary = run.summary();
         let bytes = |end: &str| summary[format!("{end}_direct_bytes")].as_u64().unwrap();
@@ -56,7 +56,7 @@ fn to_and_from_another_host_as_well() {
     odd_files(&sandbox);
     let there = sandbox.dir("there");
     for (streams, frame) in [("1", "256k"), ("4", "1m")] {
-        let options = ["-r", "-u", "st", "-s", streams, "--frame", frame];
+        let options = ["-r", "--unbuffered", "st", "-s", streams, "--frame", frame];
         remote.haul(&sandbox).args(options).arg("source").arg(remote.at(there.join(frame))).run().succeeds();
         compare(&sandbox.path("source"), &there.join(frame)).unwrap();
         remote.haul(&sandbox).args(options).arg(remote.at(there.join(frame))).arg(streams).run().succeeds();
@@ -75,7 +75,7 @@ fn the_absence_of_direct_io_is_reported_once_and_the_page_cache_is_used() {
     for name in ["a", "b"] {
         sandbox.big_file(format!("without/source/{name}"), 3_000_001);
     }
-    let run = sandbox.haul(["-r", "-u", "st", "without/source", "without/target"]).run().succeeds();
+    let run = sandbox.haul(["-r", "--unbuffered", "st", "without/source", "without/target"]).run().succeeds();
     compare(&without.path().join("source"), &without.path().join("target")).unwrap();
     for phrase in ["no O_DIRECT reads", "no O_DIRECT writes"] {
         assert_eq!(run.stderr.matches(phrase).count(), 1, "{}", run.account());
@@ -93,7 +93,8 @@ fn a_disk_filling_up_under_direct_io_loses_only_one_file() {
     let small = sandbox.tmpfs("small", "size=9m");
     sandbox.big_file("source/a", 6_000_000);
     sandbox.big_file("source/b", 6_000_000);
-    let run = sandbox.haul(["-r", "-u", "t", "-s", "2", "source", "small/copy"]).run().ends(1).says(["no space"]);
+    let run =
+        sandbox.haul(["-r", "--unbuffered", "t", "-s", "2", "source", "small/copy"]).run().ends(1).says(["no space"]);
     let whole: Vec<_> = ["a", "b"].into_iter().filter(|name| small.path().join("copy").join(name).exists()).collect();
     assert!(whole.len() <= 1, "{}", run.account());
     for name in whole {
@@ -123,7 +124,7 @@ fn cached_pages_are_kept_or_dropped_as_requested_and_the_data_arrives() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 70_000_001);
     for how in ["keep", "drop"] {
-        sandbox.haul(["-u", "off", "--cache", how, "source", how]).run().succeeds();
+        sandbox.haul(["--unbuffered", "off", "--cache", how, "source", how]).run().succeeds();
         compare(&source, &sandbox.path(how)).unwrap();
     }
 }
@@ -156,7 +157,7 @@ fn entire_trees_are_read_and_discarded() {
     std::os::unix::fs::symlink("big", sandbox.path("tree/link")).unwrap();
     fs::hard_link(sandbox.path("tree/big"), sandbox.path("tree/other")).unwrap();
     sandbox.file("one", "content");
-    for options in [&["-r"][..], &["--archive"], &["-r", "-u", "st"], &["-r", "-E", "md5"]] {
+    for options in [&["-r"][..], &["-aHAX"], &["-r", "--unbuffered", "st"], &["-r", "--checksum", "md5"]] {
         let json = sandbox.haul(["--json"]).args(options).args(["tree", "one", "null:"]).run().succeeds();
         let summary = json.summary();
         assert_eq!((&summary["files_copied"], &summary["bytes"]), (&203.into(), &40_001_407.into()), "{options:?}");

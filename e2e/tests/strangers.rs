@@ -43,7 +43,8 @@ fn copy_among_strangers(knocks: u64, loiterers: u64) {
     let (worker, there) = (haul.to_str().unwrap(), sandbox.path("there"));
     let to = format!("{}:{}", Proxy::ADDRESS, there.display());
     // Slow enough to outlast all of them; and with a growing number of streams, to keep the port open.
-    let mut running = sandbox.haul(["-x", "1m", "-T", worker, "source", &to]).netns(&netns).start();
+    let mut running =
+        sandbox.haul(["--xfrrate", "1m", "--target-command", worker, "source", &to]).netns(&netns).start();
     eventually("the copy sends data", || proxy.seen().iter().any(|seen| seen.bytes.len() > 1000));
     let seen = proxy.seen().into_iter().find(|seen| seen.bytes.len() > 1000).unwrap();
 

@@ -48,7 +48,7 @@ fn streams_are_added_while_a_copy_runs_in_either_direction() {
     let wan = lossy();
     let remote = remote(&sandbox, &wan);
     let source = sandbox.big_file("source", 40_000_001);
-    let haul = || remote.haul(&sandbox).netns(wan.a()).args(["--json", "-P", "1"]).limit(Duration::from_secs(90));
+    let haul = || remote.haul(&sandbox).netns(wan.a()).args(["--json", "--progress=1"]).limit(Duration::from_secs(90));
     let push = haul().arg("source").arg(remote.at(sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
     // Here the target makes the connections, when the source asks for them.
@@ -77,7 +77,7 @@ fn a_requested_number_is_kept() {
     let wan = lossy();
     let remote = remote(&sandbox, &wan);
     let source = sandbox.big_file("source", 8_000_001);
-    let haul = remote.haul(&sandbox).netns(wan.a()).args(["--json", "-P", "1", "-s", "3"]);
+    let haul = remote.haul(&sandbox).netns(wan.a()).args(["--json", "--progress=1", "-s", "3"]);
     let run = haul.arg("source").arg(remote.at(sandbox.path("there"))).limit(Duration::from_secs(60)).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
     assert!(streams(&run).iter().all(|&streams| streams <= 3), "{}", run.account());

@@ -84,7 +84,7 @@ fn stripes_travel_between_two_hosts_and_streams_have_those_of_the_option() {
     assert_eq!(layout_of(&sandbox.path("lustre/copy")), layout(3, 2 << 20));
     remote.haul(&sandbox).args(["--stripe", "off", "lustre/large", &there("off")]).run().succeeds();
     assert_eq!(layout_of(&sandbox.path("lustre/off")), DEFAULT);
-    sandbox.haul(["-N", "i", "--stripe", "8", "echo x", "lustre/stream"]).run().succeeds();
+    sandbox.haul(["--pipe", "i", "--stripe", "8", "echo x", "lustre/stream"]).run().succeeds();
     assert_eq!(layout_of(&sandbox.path("lustre/stream")), layout(8, 0));
 }
 
@@ -98,7 +98,11 @@ fn a_target_that_refuses_the_layout_is_copied_with_one_warning() {
     for dir in ["refuses", "plain"] {
         let place = |name: &str| sandbox.path(dir).join(name);
         // Without direct I/O, no second open gives the file objects.
-        sandbox.haul(["-r", "-u", "off", "from/.", &format!("{dir}/quiet")]).run().succeeds().does_not_say("striping");
+        sandbox
+            .haul(["-r", "--unbuffered", "off", "from/.", &format!("{dir}/quiet")])
+            .run()
+            .succeeds()
+            .does_not_say("striping");
         let asked = ["-r", "--stripe", "4", "from/.", &format!("{dir}/asked")];
         let run = sandbox.haul(asked).run().succeeds();
         let words = "the directory's striping, not the requested one";

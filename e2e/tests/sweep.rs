@@ -168,7 +168,11 @@ fn impossible_sweeps_are_refused_and_failures_are_reported() {
     let sandbox = Sandbox::new();
     sandbox.haul(["sweep", "null:1m"]).run().ends(2).says(["null:1g db1:null:"]);
     sandbox.haul(["sweep", "-s", "1,999", "null:1m", "null:"]).run().ends(2).says(["--streams 999"]);
-    sandbox.haul(["sweep", "-T", "ssh %H haul", "null:1m", "db1:there"]).run().ends(2).says(["-T", "delete"]);
+    sandbox
+        .haul(["sweep", "--target-command", "ssh %H haul", "null:1m", "db1:there"])
+        .run()
+        .ends(2)
+        .says(["--target-command", "delete"]);
     let words = ["sweep", "--no-pause", "-s", "1,2,3,4", "--repeat", "2", "missing", "null:"];
     let run = sandbox.haul(words).run().ends(1);
     run.says(["1/8", "missing", "gave up"]);
@@ -195,7 +199,8 @@ fn sizes_times_classes_and_targets_are_dimensions_and_the_path_is_pinged() {
         haul.args(words.iter().copied())
     };
     let further = remote.at(sandbox.dir("there"));
-    let run = sweep(&["--sizes", "1m,4m", "-q", "0,8", "--targets"]).arg(&further).arg("null:").arg(remote.at("null:"));
+    let run =
+        sweep(&["--sizes", "1m,4m", "--qos", "0,8", "--targets"]).arg(&further).arg("null:").arg(remote.at("null:"));
     run.run().succeeds().says(["8/8  qos 8, size 4m, target "]);
     let told = json(&sandbox);
     let runs = told["runs"].as_array().unwrap();

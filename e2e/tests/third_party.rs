@@ -132,7 +132,10 @@ fn each_end_is_started_as_the_user_says() {
         format!("ssh -F {} %H {}", config.display(), sandbox.script(name, &script).display())
     };
     let (s, t) = (command("start-source"), command("start-target"));
-    let copy = sandbox.haul(["-S", &s, "-T", &t]).arg(remote.at(&source)).arg(remote.at(sandbox.path("there")));
+    let copy = sandbox
+        .haul(["--source-command", &s, "--target-command", &t])
+        .arg(remote.at(&source))
+        .arg(remote.at(sandbox.path("there")));
     copy.run().succeeds();
     assert_eq!(contents(&sandbox.path("there")), b"content");
     let log = String::from_utf8_lossy(&contents(&sandbox.path("log"))).into_owned();
@@ -148,7 +151,7 @@ fn when_the_controller_is_killed_both_ends_end() {
     let trio = Trio::new(&sandbox, HostLink::Routed);
     let source = sandbox.big_file("source", 64_000_000);
     let target = sandbox.dir("place").join("target");
-    let copy = trio.haul(&sandbox).args(["-x", "8m"]).args(trio.at(&source, &target)).start();
+    let copy = trio.haul(&sandbox).args(["--xfrrate", "8m"]).args(trio.at(&source, &target)).start();
     eventually("some of it arrives", || has_more_than(&sandbox, 1_000_000));
     assert_eq!((trio.a.workers().len(), trio.b.workers().len()), (1, 1));
     copy.signal(Signal::KILL);
@@ -168,7 +171,7 @@ fn a_killed_end_is_replaced_and_the_copy_continues() {
         let trio = Trio::new(&sandbox, HostLink::Routed);
         let source = sandbox.big_file("source", 64_000_000);
         let target = sandbox.dir("place").join("target");
-        let copy = trio.haul(&sandbox).args(["--json", "-x", "16m"]).args(trio.at(&source, &target)).start();
+        let copy = trio.haul(&sandbox).args(["--json", "--xfrrate", "16m"]).args(trio.at(&source, &target)).start();
         eventually("some of it arrives", || has_more_than(&sandbox, 20_000_000));
         let victim = if at_source { &trio.a } else { &trio.b };
         victim.workers().iter().for_each(|&id| kill_process(haul_e2e::pid(id), Signal::KILL).expect("it was there"));

@@ -15,7 +15,7 @@ const BIG: u64 = 40_000_000;
 fn slow_copy(sandbox: &Sandbox, remote: &Remote, options: &[&str]) -> Terminal {
     sandbox.big_file("big", BIG);
     sandbox.dir("place");
-    let haul = remote.haul(sandbox).env("NO_COLOR", "1").args(["--tui", "-x", "1m"]).args(options).arg("big");
+    let haul = remote.haul(sandbox).env("NO_COLOR", "1").args(["--tui", "--xfrrate", "1m"]).args(options).arg("big");
     let terminal = Terminal::start(haul.arg(remote.at(sandbox.path("place"))), 80, 24);
     terminal.comes_to("the copy is under way", |screen| screen.contains(" of 40.0 MB") && screen.contains("resent"));
     eventually("something has arrived", || arrived(sandbox) > 1);

@@ -137,7 +137,7 @@ fn the_same_trees_are_identical_and_stay_untouched() {
     let sizes: Vec<_> = files.map(|path| path.metadata().unwrap().len()).collect();
     let before = stamps(&sandbox.path(""));
     for (way, all_options) in [
-        (Way::Local, &[&["-s", "1", "-u", "st"][..]][..]),
+        (Way::Local, &[&["-s", "1", "--unbuffered", "st"][..]][..]),
         (Way::Push, &[&[], &["-p", "--frame", "256k"]]),
         (Way::Pull, &[&["--cache", "drop"]]),
     ] {
@@ -276,10 +276,10 @@ fn metadata_counts_with_the_option_that_preserves_it() {
     fs::hard_link(source.join("large"), source.join("x/also large")).unwrap();
     fs::hard_link(source.join("frame"), source.join("x/also frame")).unwrap();
     pipe_at(&source.join("pipe"));
-    let all = ["--archive", "--specials"];
+    let all = ["-aHAX", "--specials"];
     let _ = fs::remove_dir_all(sandbox.path("target"));
     sandbox.dir("target");
-    let copied = sandbox.haul(["--archive", "--specials", "source", "target"]).run().succeeds();
+    let copied = sandbox.haul(["-aHAX", "--specials", "source", "target"]).run().succeeds();
     let twins = twins.on_another_host();
     assert!(twins.there("pipe").exists(), "{}", copied.account());
     for way in WAYS {
@@ -379,14 +379,14 @@ fn links_are_compared_as_they_would_be_copied() {
     let twins = Twins::new(&sandbox);
     fs::remove_file(twins.there("x/dangling")).unwrap();
     symlink("anywhere", twins.there("only here")).unwrap();
-    twins.verify(Way::Local, &["-@", "ignore"]).run().succeeds();
+    twins.verify(Way::Local, &["--symlinks", "ignore"]).run().succeeds();
     fs::remove_file(twins.source().join("x/dangling")).unwrap();
     fs::remove_file(twins.there("only here")).unwrap();
-    let run = twins.verify(Way::Local, &["-@", "follow"]).run().ends(1);
+    let run = twins.verify(Way::Local, &["--symlinks", "follow"]).run().ends(1);
     assert_eq!(twins.named(&run), BTreeMap::from([("link".into(), "kind".to_owned())]), "{}", run.account());
     fs::remove_file(twins.there("link")).unwrap();
     fs::copy(twins.source().join("large"), twins.there("link")).unwrap();
-    twins.verify(Way::Local, &["-@", "follow"]).run().succeeds();
+    twins.verify(Way::Local, &["--symlinks", "follow"]).run().succeeds();
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn verify_finds_arguments_at_the_destination_of_a_copy() {
     let sandbox = Sandbox::new();
     let source = sandbox.tree("source");
     sandbox.file("note", "a note");
-    sandbox.haul(["-r", "source", "note", "into/", "-A"]).run().succeeds();
+    sandbox.haul(["-r", "source", "note", "into/", "--mkdir"]).run().succeeds();
     sandbox.haul(["verify", "-r", "source", "note", "into"]).run().succeeds().says(["identical"]);
     sandbox.haul(["-r", "source", "copy"]).run().succeeds();
     sandbox.haul(["verify", "-r", "source", "copy"]).run().succeeds();
@@ -430,8 +430,11 @@ fn unreadable_files_are_failures_and_no_differences() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
     // Each thread meets it once, at whichever end it reads.
-    let run =
-        twins.verify(Way::Local, &["-s", "1", "-u", "off"]).injecting("pread64", "error=EIO:when=5").run().ends(1);
+    let run = twins
+        .verify(Way::Local, &["-s", "1", "--unbuffered", "off"])
+        .injecting("pread64", "error=EIO:when=5")
+        .run()
+        .ends(1);
     let failed: Vec<_> = run.events().into_iter().filter(|event| event["event"] == "failed").collect();
     assert_eq!(failed.len(), 2, "{}", run.account());
     assert_eq!((&run.summary()["failed"], &run.summary()["differences"]), (&2.into(), &0.into()));

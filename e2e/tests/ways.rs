@@ -100,7 +100,7 @@ fn the_only_open_direction_is_used() {
         // It begins through ssh where the first direction is silent, and moves once the second one is up.
         sandbox.big_file("large", 24_000_000);
         let target = pair.at(sandbox.path("there 2"));
-        let copy = pair.haul(&sandbox).args(["--json", "-x", "3m", "-r", "large"]).arg(target).run().succeeds();
+        let copy = pair.haul(&sandbox).args(["--json", "--xfrrate", "3m", "-r", "large"]).arg(target).run().succeeds();
         let (summary, events) = (copy.summary(), copy.events());
         let began = events.iter().find(|event| event["event"] == "connected").unwrap();
         let is_silent = matches!(refusal, Refusal::Silent);
@@ -175,7 +175,7 @@ fn a_failed_path_is_remembered_until_it_works() {
     sandbox.big_file("large", 24_000_000);
     let copy = |name: &str| {
         let target = pair.at(sandbox.path(name));
-        let copy = pair.haul(&sandbox).args(["--json", "-x", "8m", "large"]).arg(target).run().succeeds();
+        let copy = pair.haul(&sandbox).args(["--json", "--xfrrate", "8m", "large"]).arg(target).run().succeeds();
         copy.summary()["transport"]["kind"].clone()
     };
     assert!(copy("a") == "tcp" && !is_remembered());

@@ -96,7 +96,7 @@ fn options(line: &str, foreign: bool) -> impl Iterator<Item = &str> {
 #[test]
 fn options_named_by_pages_are_in_the_reference() {
     let reference = read("docs/OPTIONS.md");
-    let words = reference.split([' ', '`', ',']).filter(|word| word.starts_with("--")).map(str::to_owned);
+    let words = reference.split([' ', '`', ',', '[']).filter(|word| word.starts_with("--")).map(str::to_owned);
     let known: BTreeSet<_> = words.chain(crate::chore_options("dist")).collect();
     let mut count = 0;
     let mut unknown = Vec::new();

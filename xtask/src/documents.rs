@@ -275,7 +275,7 @@ fn ports_of_tried_commands_are_none_of_outgoing_connections() {
         let text = fs::read_to_string(&document).expect("it is there");
         for line in text.lines().filter(|line| line.starts_with("$ ")) {
             let words: Vec<_> = line.split_whitespace().collect();
-            for pair in words.windows(2).filter(|pair| pair[0] == "-Z") {
+            for pair in words.windows(2).filter(|pair| pair[0] == "--port") {
                 ports += 1;
                 if pair[1].parse().is_ok_and(|port: u16| port >= EPHEMERAL_MIN) {
                     bad.push(format!("{}: {line}", document.display()));

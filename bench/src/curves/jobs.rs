@@ -219,7 +219,7 @@ impl Drop for CurveBench<'_> {
 }
 
 fn remove(path: &Path) -> Result<()> {
-    let status = Command::new("rm").args(["-rf", "--"]).arg(path).status().context("starting rm")?;
+    let status = Command::new("rm").args(["-r", "-f", "--"]).arg(path).status().context("starting rm")?;
     ensure!(status.success(), "rm failed: {status}");
     Ok(())
 }

@@ -12,13 +12,13 @@ pub struct PolicyLine {
     pub restricts: &'static str,
 }
 
-/// `-N`.
+/// `--pipe`.
 pub const PROGRAMS: PolicyLine = yes_or_no("programs");
 /// `--no-encrypt`.
 pub const CLEAR_TEXT: PolicyLine = yes_or_no("clear-text");
 /// Deployed workers.
 pub const DEPLOY: PolicyLine = yes_or_no("deploy");
-/// `-S` and `-T`.
+/// `--source-command` and `--target-command`.
 pub const OWN_COMMANDS: PolicyLine = yes_or_no("own-commands");
 /// Hashes of blocks of existing files.
 pub const DELTAS: PolicyLine = yes_or_no("deltas");

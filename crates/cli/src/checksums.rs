@@ -1,5 +1,5 @@
 //! `--checksums FILE`: lines for `b3sum --check`, or `sha256sum --check` and the like, for every complete file; and the
-//! output of `-E`.
+//! output of `--checksum`.
 //!
 //! A file appears complete or not at all, unless lines are appended. Names that b3sum cannot read back (not UTF-8, or
 //! with U+FFFD) are counted and named, not written.

@@ -12,7 +12,7 @@ use crate::args::{UsageError, contradiction, flags};
 /// The settings by the options of a copy.
 pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
     let callback = callback(values)?;
-    let ports = values.get(&flags::PORT)?;
+    let ports = values.get(&flags::DATA_PORTS)?;
     if ports.is_some() && callback.as_ref().is_some_and(|callback| callback.port.is_some()) {
         return Err(
             UsageError::new("--callback with a port cannot be used with --port").remedy("omit one of the ports")
@@ -48,7 +48,7 @@ fn callback(values: &Values) -> Result<Option<CallbackAddress>, UsageError> {
     let Some(text) = values.get(&flags::CALLBACK)? else { return Ok(None) };
     let bad = || {
         UsageError::new(format!("--callback {}: not an address or a name", escape(text.as_bytes())))
-            .remedy("for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031")
+            .remedy("for example --callback 10.10.1.155, 10.10.1.155:5031 or [fd00::1]:5031")
     };
     let whole = text.parse::<Ipv6Addr>().is_ok();
     let (host, port) = match text.rsplit_once(':').filter(|_| !whole && !text.ends_with(']')) {
@@ -84,12 +84,12 @@ mod tests {
     fn an_address_to_call_back_may_have_a_port() {
         let callback = |line: &str| good(&format!("{line} a h:b")).copy.options.streams.network.callback;
         let at = |host: &str, port| Some(CallbackAddress { host: host.into(), port });
-        assert_eq!(callback("-H 10.10.1.155"), at("10.10.1.155", None));
-        assert_eq!(callback("-H 10.10.1.155:5031"), at("10.10.1.155", Some(5031)));
-        assert_eq!(callback("-H db1.lan:9"), at("db1.lan", Some(9)));
-        assert_eq!(callback("-H fd00::1"), at("fd00::1", None));
+        assert_eq!(callback("--callback 10.10.1.155"), at("10.10.1.155", None));
+        assert_eq!(callback("--callback 10.10.1.155:5031"), at("10.10.1.155", Some(5031)));
+        assert_eq!(callback("--callback db1.lan:9"), at("db1.lan", Some(9)));
+        assert_eq!(callback("--callback fd00::1"), at("fd00::1", None));
         assert_eq!(callback("--callback [fd00::1]:9"), at("fd00::1", Some(9)));
-        assert_eq!(callback("-H [fd00::1]"), at("fd00::1", None));
+        assert_eq!(callback("--callback [fd00::1]"), at("fd00::1", None));
         assert_eq!(callback("-r"), None);
     }
 
@@ -102,75 +102,74 @@ mod tests {
         let (v4, v6) = (Some(AddressFamily::V4), Some(AddressFamily::V6));
         assert_eq!(families("-4"), (v4, v4));
         assert_eq!(families("-6 -r"), (v6, v6));
-        assert_eq!(families("-4 c"), (v4, None));
-        assert_eq!(families("-4 s,t"), (None, v4));
-        assert_eq!(families("-4 c -6 t"), (v4, v6));
+        assert_eq!(families("--ipv4 c"), (v4, None));
+        assert_eq!(families("--ipv4 s,t"), (None, v4));
+        assert_eq!(families("--ipv4 c --ipv6 t"), (v4, v6));
         assert_eq!(families("-r"), (None, None));
     }
 
     #[test]
     fn ports_and_paths() {
         let network = |line: &str| good(&format!("{line} a h:b")).copy.options.streams.network;
-        assert_eq!(network("-Z 5031:5039").ports, Some((5031, 5039)));
-        assert_eq!((network("-Z 7").ports, network("-r").ports), (Some((7, 7)), None));
-        assert!(network("-z").reverse && network("--paths all").all_paths && !network("--paths best").all_paths);
+        assert_eq!(network("--data-ports 5031:5039").ports, Some((5031, 5039)));
+        assert_eq!((network("--data-ports 7").ports, network("-r").ports), (Some((7, 7)), None));
+        assert!(network("--reverse").reverse && network("--paths all").all_paths && !network("--paths best").all_paths);
         assert_eq!(network("--bind eth1").bind.as_deref(), Some("eth1"));
     }
 
     #[test]
     fn impossible_addresses_are_named_with_an_example() {
         let lines = [
-            "-H x:y a b",
-            "-H [x] a b",
-            "-H=a/b a b",
-            "-Z 0 a b",
-            "-Z 9:8 a b",
-            "-Z 5031:x a b",
+            "--callback x:y a b",
+            "--callback [x] a b",
+            "--callback a/b a b",
+            "--data-ports 0 a b",
+            "--data-ports 9:8 a b",
+            "--data-ports 5031:x a b",
             "--bind= a b",
-            "-H 10.0.0.1:9 -Z 9 a b",
+            "--callback 10.0.0.1:9 --data-ports 9 a b",
             "-4 -6 a b",
             "--paths most a b",
         ];
         let errors = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()));
-        insta::assert_snapshot!(errors.join("\n\n"), @r#"
-            $ haul -H x:y a b
-            --callback x:y: not an address or a name
-            hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+        insta::assert_snapshot!(errors.join("\n\n"), @"
+        $ haul --callback x:y a b
+        --callback x:y: not an address or a name
+        hint: for example --callback 10.10.1.155, 10.10.1.155:5031 or [fd00::1]:5031
 
-            $ haul -H [x] a b
-            --callback [x]: not an address or a name
-            hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+        $ haul --callback [x] a b
+        --callback [x]: not an address or a name
+        hint: for example --callback 10.10.1.155, 10.10.1.155:5031 or [fd00::1]:5031
 
-            $ haul -H=a/b a b
-            --callback a/b: not an address or a name
-            hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031
+        $ haul --callback a/b a b
+        --callback a/b: not an address or a name
+        hint: for example --callback 10.10.1.155, 10.10.1.155:5031 or [fd00::1]:5031
 
-            $ haul -Z 0 a b
-            --port 0: must be a port from 1 to 65535, or a range
-            hint: for example -Z 5031 or -Z 5031:5039
+        $ haul --data-ports 0 a b
+        --data-ports 0: must be a port from 1 to 65535, or a range
+        hint: for example 5031 or 5031:5039
 
-            $ haul -Z 9:8 a b
-            --port 9:8: must be a port from 1 to 65535, or a range
-            hint: for example -Z 5031 or -Z 5031:5039
+        $ haul --data-ports 9:8 a b
+        --data-ports 9:8: must be a port from 1 to 65535, or a range
+        hint: for example 5031 or 5031:5039
 
-            $ haul -Z 5031:x a b
-            --port 5031:x: must be a port from 1 to 65535, or a range
-            hint: for example -Z 5031 or -Z 5031:5039
+        $ haul --data-ports 5031:x a b
+        --data-ports 5031:x: must be a port from 1 to 65535, or a range
+        hint: for example 5031 or 5031:5039
 
-            $ haul --bind= a b
-            --bind : neither an address nor an interface
-            hint: for example --bind 10.10.1.155 or --bind eth1
+        $ haul --bind= a b
+        --bind : neither an address nor an interface
+        hint: for example --bind 10.10.1.155 or --bind eth1
 
-            $ haul -H 10.0.0.1:9 -Z 9 a b
-            --callback with a port cannot be used with --port
-            hint: omit one of the ports
+        $ haul --callback 10.0.0.1:9 --data-ports 9 a b
+        --callback with a port cannot be used with --port
+        hint: omit one of the ports
 
-            $ haul -4 -6 a b
-            --ipv4 cannot be used with --ipv6
+        $ haul -4 -6 a b
+        --ipv4 cannot be used with --ipv6
 
-            $ haul --paths most a b
-            --paths most: must be best or all
-            hint: did you mean --paths best?
-            "#);
+        $ haul --paths most a b
+        --paths most: must be best or all
+        ");
     }
 }

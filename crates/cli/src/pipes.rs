@@ -1,5 +1,5 @@
 //! Pipes as ends of a copy: `-` for standard input and output or a server's pipe, other open descriptors by their paths
-//! (`/dev/fd/3`), `-N` for FIFOs and programs.
+//! (`/dev/fd/3`), `--pipe` for FIFOs and programs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +40,7 @@ fn refuse_elsewhere(location: &Location, operand: &OsString) -> Result<(), Usage
     }
     let shown = escape(operand.as_bytes());
     Err(UsageError::new(format!("{shown}: standard input and output of another host are no files"))
-        .remedy("write - for this machine's; -N runs a program there, or opens a FIFO"))
+        .remedy("write - for this machine's; --pipe runs a program there, or opens a FIFO"))
 }
 
 /// The descriptor of this process that an operand names: `-` is standard input or output.
@@ -76,8 +76,8 @@ pub fn pipes(
     let growing = values.get(&flags::REALTIME)?.map(PipeEnd::Growing);
     let input = typed_sources.iter().find_map(|source| Some((source, descriptor(source, false)?)));
     if growing.is_some() && (input.is_some() || source_named) {
-        return Err(UsageError::new("-R follows a file, but the source is a pipe")
-            .remedy("omit -R: a pipe is read until it ends"));
+        return Err(UsageError::new("--realtime follows a file, but the source is a pipe")
+            .remedy("omit --realtime: a pipe is read until it ends"));
     }
     let source_named = source_named || sources.iter().any(is_served_pipe);
     let target_named = target_named || is_served_pipe(target_location);

@@ -67,7 +67,7 @@ pub struct Plan {
     pub report: Option<PathBuf>,
     /// The file of `--metrics`.
     pub metrics: Option<PathBuf>,
-    /// `-t`: the time limit, from the start of the command.
+    /// `--timelimit`: the time limit, from the start of the command.
     pub time_limit: Option<Duration>,
     /// Lines to show before its start.
     pub notes: Vec<String>,
@@ -90,7 +90,7 @@ pub struct ResolvedSettings {
     pub report: Option<PathBuf>,
     /// The file of `--metrics`.
     pub metrics: Option<PathBuf>,
-    /// `-t`.
+    /// `--timelimit`.
     pub time_limit: Option<Duration>,
 }
 
@@ -139,7 +139,7 @@ fn planned(
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
     let copy = CopySpec { sources, list, target, options: CopyOptions { pipes, ..options }, access };
     let is_remote = [copy.source_host(), &copy.target.host].into_iter().any(|host| *host != Host::Local);
-    let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values) } else { Vec::new() };
     notes.extend(duration::uncompressed(&copy).filter(|_| is_remote));
     Ok(Plan { copy, display, checksums, digests, report, metrics, time_limit, notes })
 }
@@ -264,10 +264,10 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
 /// Without resume, the next run cannot use partial files.
 fn partial(values: &Values) -> PartialOptions {
     let resume = !values.is_set(&flags::NO_RESUME);
-    let journal_dir = values.last(&flags::APPEND).filter(|dir| !dir.is_empty());
+    let journal_dir = values.last(&flags::JOURNAL_DIR).filter(|dir| !dir.is_empty());
     PartialOptions {
         resume,
-        small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::APPEND),
+        small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::JOURNAL_DIR),
         keep: resume && !values.is_set(&flags::NO_KEEP),
         journal_dir: journal_dir.map(|dir| dir.as_bytes().to_vec()),
     }
@@ -326,12 +326,12 @@ fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 
 /// The interval of progress.
 fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageError> {
-    let typed = values.get(&flags::PROGRESS)?.map(|seconds| Duration::from_secs(seconds.into()));
+    let typed = values.get(&flags::PROGRESS)?.flatten().map(|seconds| Duration::from_secs(seconds.into()));
     Ok(typed.unwrap_or_else(|| display.mode.progress_every()))
 }
 
-/// `-u`: direct I/O at the source and at the target; automatic for an end that is not named. In-order writes use the
-/// page cache, since direct I/O has several writes in flight.
+/// `--unbuffered`: direct I/O at the source and at the target; automatic for an end that is not named. In-order writes
+/// use the page cache, since direct I/O has several writes in flight.
 fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
     let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
     let ends = values.argument(&flags::UNBUFFERED);
@@ -465,7 +465,7 @@ fn checksums(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 
 fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageError> {
     let (quiet, json) = (values.is_set(&flags::QUIET), values.is_set(&flags::JSON));
-    let lines = values.is_set(&flags::PROGRESS);
+    let lines = values.get(&flags::PROGRESS)?.flatten().is_some();
     let verbose = values.first_of(&[&flags::VVERBOSE, &flags::DEBUG, &flags::VERBOSE]);
     if let Some(verbose) = verbose.filter(|_| quiet) {
         return Err(contradiction(&flags::QUIET, verbose));

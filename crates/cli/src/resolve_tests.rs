@@ -14,7 +14,7 @@ pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {
 }
 
 fn plan_under(dialect: Dialect, line: &str, terminal: bool) -> Result<Plan, UsageError> {
-    match parse(dialect, line.split(' ').map(OsString::from).collect(), &|_| false)? {
+    match parse(dialect, line.split(' ').map(OsString::from).collect(), &crate::args::local_files::PlainFiles)? {
         Command::Copy(values, operands) => plan(&values, &operands, terminal),
         Command::Sync(values, operands) => sync(&values, &operands, terminal),
         other => panic!("{other:?}"),
@@ -51,8 +51,8 @@ fn without_options_the_engine_decides() {
 #[test]
 fn every_option_reaches_its_setting() {
     let plan = good(
-        "-rfpA -@ ignore -s 16 -w 4m --congestion bbr -x 50m --cpus 16,0-2,1 --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
-         --ssh-port 2222 --ssh-option A=b --no-deploy -S s -T t h:a b",
+        "-r -f -p --mkdir --symlinks ignore -s 16 -w 4m --congestion bbr --xfrrate 50m --cpus 16,0-2,1 --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
+         --ssh-port 2222 --ssh-option A=b --no-deploy --source-command s --target-command t h:a b",
     );
     let options = plan.copy.options;
     assert!(
@@ -79,9 +79,9 @@ fn every_option_reaches_its_setting() {
     assert_eq!(access.login.ssh_options, ["A=b"]);
     assert_eq!(plan.checksums, Some("sums".into()));
     let direct = |line| (good(line).copy.options.storage.source.direct, good(line).copy.options.storage.target.direct);
-    assert_eq!(direct("-u s a b"), (DirectIo::Always, DirectIo::Auto));
-    assert_eq!(direct("-ut a b"), (DirectIo::Auto, DirectIo::Always));
-    assert_eq!(direct("-u st a b"), (DirectIo::Always, DirectIo::Always));
+    assert_eq!(direct("--unbuffered s a b"), (DirectIo::Always, DirectIo::Auto));
+    assert_eq!(direct("--unbuffered t a b"), (DirectIo::Auto, DirectIo::Always));
+    assert_eq!(direct("--unbuffered st a b"), (DirectIo::Always, DirectIo::Always));
     assert_eq!(direct("--unbuffered off a b"), (DirectIo::Never, DirectIo::Never));
     assert_eq!(direct("a b"), (DirectIo::Auto, DirectIo::Auto));
     assert_eq!(good("--cache drop a b").copy.options.storage.source.cache, CacheUse::Drop);
@@ -92,15 +92,15 @@ fn every_option_reaches_its_setting() {
 #[test]
 fn bbcps_options_reach_their_settings() {
     let options = |line| good(line).copy.options;
-    assert_eq!(options("-O a b").target.write.overwrite, OverwritePolicy::Omit);
+    assert_eq!(options("--omit a b").target.write.overwrite, OverwritePolicy::Omit);
     let modes = |line| (options(line).target.write.modes.directory, options(line).target.write.modes.file);
     assert_eq!(modes("a b"), (None, None));
-    assert_eq!(modes("-m 640 a b"), (None, Some(0o640)));
-    assert_eq!(modes("-m 2750/640 a b"), (Some(0o2750), Some(0o640)));
-    assert_eq!(modes("-m 750/ a b"), (Some(0o750), None));
-    let left_out = options("-+^ a b").source.skip;
+    assert_eq!(modes("--mode 640 a b"), (None, Some(0o640)));
+    assert_eq!(modes("--mode 2750/640 a b"), (Some(0o2750), Some(0o640)));
+    assert_eq!(modes("--mode 750/ a b"), (Some(0o750), None));
+    let left_out = options("--readable --no-empty-dirs a b").source.skip;
     assert!(left_out.unreadable && left_out.empty_directories);
-    assert!(!options("-F a b").target.write.check_space && options("a b").target.write.check_space);
+    assert!(!options("--nofschk a b").target.write.check_space && options("a b").target.write.check_space);
     let striping = |line| options(line).target.write.striping;
     let fixed = |count, size| StripingPolicy::Fixed(Striping { count, size });
     assert_eq!([striping("a b"), striping("--stripe off a b")], [StripingPolicy::Source, StripingPolicy::Directory]);
@@ -114,41 +114,44 @@ fn bbcps_options_reach_their_settings() {
         assert!(error.contains("must"), "{wrong}: {error}");
     }
     let window = |line| (options(line).streams.socket.window_bytes, options(line).streams.socket.window_fixed);
-    assert_eq!([window("-w 4m a b"), window("-W 4m a b")], [(Some(4 << 20), false); 2]);
-    assert_eq!([window("-w =4m a b"), window("-U 4m a b"), window("--wind==4m a b")], [(Some(4 << 20), true); 3]);
-    assert_eq!(options("-q 184 a b").streams.socket.traffic_class, 184);
+    assert_eq!([window("-w 4m a b"), window("-w4m a b")], [(Some(4 << 20), false); 2]);
+    assert_eq!([window("-w =4m a b"), window("-w=4m a b"), window("--windowsz==4m a b")], [(Some(4 << 20), true); 3]);
+    assert_eq!(options("--qos 184 a b").streams.socket.traffic_class, 184);
     let under_way = |line| (options(line).storage.source.under_way, options(line).storage.target.under_way);
-    assert_eq!(under_way("-b 4 -b +8 a b"), (4, 8));
+    assert_eq!(under_way("--buffers 4 --buffers +8 a b"), (4, 8));
     let frame = |line| options(line).streams.frame_bytes;
-    assert_eq!(["-B 1k a b", "-B 300k a b", "-B 4m a b"].map(frame), [256, 256, 1024].map(|k| Some(k << 10)));
-    let ordered = options("-o a b");
+    assert_eq!(
+        ["--buffsz 1k a b", "--buffsz 300k a b", "--buffsz 4m a b"].map(frame),
+        [256, 256, 1024].map(|k| Some(k << 10))
+    );
+    let ordered = options("--order a b");
     assert_eq!(
         (ordered.streams.count, ordered.storage.target.direct, ordered.storage.source.direct),
         (Some(1), DirectIo::Never, DirectIo::Auto)
     );
-    assert_eq!(options("-o -u s a b").storage.source.direct, DirectIo::Always);
+    assert_eq!(options("--order --unbuffered s a b").storage.source.direct, DirectIo::Always);
     assert_eq!(options("--bwlimit=1000 a b").streams.rate_bytes_per_s, Some(1000 << 10));
     assert_eq!(
         [options("--bwlimit 2m a b").streams.rate_bytes_per_s, options("--bwlimit 0 a b").streams.rate_bytes_per_s],
         [Some(2 << 20), None]
     );
-    let small_journals = ["a b", "-k a b", "--partial a b", "-a a b", "-a=dir a b"]
+    let small_journals = ["a b", "--keep a b", "--partial a b", "--journal-dir dir a b"]
         .map(|line| options(line).target.partial.small_journals);
-    assert_eq!(small_journals, [false, true, true, true, true]);
+    assert_eq!(small_journals, [false, true, true, true]);
     let archive = options("--archive a b");
     assert!(archive.source.recursive && archive.metadata.owner_and_mode && archive.source.symlinks == Symlinks::Keep);
-    for line in ["-k a b", "-~ a b", "-e a b", "-g a b", "-K -f a b", "--nodns a b", "--partial a b"] {
+    for line in ["--keep a b", "--ptime a b", "--gross a b", "--nodns a b", "--partial a b"] {
         assert!(plan_of(line, false).is_ok(), "{line}");
     }
 }
 
 #[test]
 fn sources_are_below_the_base_and_on_its_host() {
-    let plan = good("-d me@h:/base x me@h:/abs y/z there");
+    let plan = good("--dirbase me@h:/base x me@h:/abs y/z there");
     let host = Host::Remote { user: Some("me".into()), name: "h".into() };
     assert_eq!(plan.copy.options.source.base, Some("/base".into()));
     assert!(plan.copy.sources[0].host == host && plan.copy.sources[2].host == host);
-    assert_eq!(good("-d /base x there").copy.sources[0].host, Host::Local);
+    assert_eq!(good("--dirbase /base x there").copy.sources[0].host, Host::Local);
 }
 
 #[test]
@@ -156,7 +159,9 @@ fn ssh_as_rsyncs_users_name_it() {
     let access = good("--rsh=ssh a h:b").copy.access;
     assert_eq!((access.login.port, access.login.ssh_options.len()), (None, 0));
     let words = ["--rsh", "/usr/bin/ssh -p2222 -i key -o A=b -oC=d", "a", "h:b"].map(OsString::from).to_vec();
-    let Ok(Command::Copy(values, operands)) = parse(Dialect::Haul, words, &|_| false) else { panic!("no copy") };
+    let Ok(Command::Copy(values, operands)) = parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles) else {
+        panic!("no copy")
+    };
     let access = plan(&values, &operands, false).unwrap().copy.access;
     assert_eq!(
         (access.login.port, access.login.identity, access.login.ssh_options),
@@ -167,12 +172,13 @@ fn ssh_as_rsyncs_users_name_it() {
 #[test]
 fn output_levels_and_destinations() {
     let display = |line| good(line).display;
-    let verbosity = ["a b", "-v a b", "-vv a b", "-V a b", "-D a b", "-vvvv a b"].map(|line| display(line).verbosity);
+    let verbosity =
+        ["a b", "-v a b", "-vv a b", "--vverbose a b", "--debug a b", "-vvvv a b"].map(|line| display(line).verbosity);
     assert_eq!(verbosity, [0, 1, 2, 2, 3, 4]);
-    assert!(!good("-V a b").copy.options.reports.files && good("-D a b").copy.options.reports.files);
-    assert_eq!(plan_of("-l log a b", true).unwrap().display.mode, Mode::Plain, "a file has no bar");
-    assert_eq!(display("-l log a b").log, Some("log".into()));
-    assert_eq!(good("-t 2m a b").time_limit, Some(Duration::from_secs(120)));
+    assert!(!good("--vverbose a b").copy.options.reports.files && good("--debug a b").copy.options.reports.files);
+    assert_eq!(plan_of("--logfile log a b", true).unwrap().display.mode, Mode::Plain, "a file has no bar");
+    assert_eq!(display("--logfile log a b").log, Some("log".into()));
+    assert_eq!(good("--timelimit 2m a b").time_limit, Some(Duration::from_secs(120)));
 }
 
 #[test]
@@ -200,25 +206,24 @@ fn under_bbcps_name_its_defaults_hold() {
     assert!(display("-P 2 a b").progress_lines && display("-V a b").verbosity == 2);
     assert!(options("-v a b").reports.files);
     assert!(!plain.target.delta.in_place && options("-f -K a b").target.delta.in_place, "-K keeps the inode");
-    assert!(!good("-f -K a b").copy.options.target.delta.in_place, "under haul's name, that is --inplace");
 }
 
 #[test]
 fn compression_is_a_word_or_a_level() {
     let policy = |line| good(line).copy.options.streams.compression;
-    for line in ["a b", "-c a b", "-c auto a b", "a b -rc"] {
+    for line in ["a b", "--compress a b", "--compress auto a b", "a b -rz"] {
         assert_eq!(policy(line), CompressionPolicy::Auto, "{line}");
     }
-    for line in ["-c off a b", "-c 0 a b", "--compress=off a b"] {
+    for line in ["--compress off a b", "--compress 0 a b", "--compress=off a b"] {
         assert_eq!(policy(line), CompressionPolicy::Off, "{line}");
     }
-    assert_eq!(policy("-c lz4 a b"), CompressionPolicy::Always(CompressionMethod::Lz4));
-    assert_eq!(policy("-c zstd a b"), CompressionPolicy::Always(CompressionMethod::Zstd(3)));
+    assert_eq!(policy("--compress lz4 a b"), CompressionPolicy::Always(CompressionMethod::Lz4));
+    assert_eq!(policy("--compress zstd a b"), CompressionPolicy::Always(CompressionMethod::Zstd(3)));
     assert_eq!(
-        [policy("-rc1 a b"), policy("-c 19 a b")],
+        [policy("-r --compress=1 a b"), policy("--compress 19 a b")],
         [1, 19].map(|level| CompressionPolicy::Always(CompressionMethod::Zstd(level)))
     );
-    assert_eq!(good("-c run7 b").copy.sources.len(), 1, "what it does not know is an operand");
+    assert_eq!(good("--compress run b").copy.sources.len(), 1, "what it does not know is an operand");
 }
 
 #[test]
@@ -230,9 +235,9 @@ fn zeros_are_compressed_only_if_that_was_typed() {
     for line in ["null: h:null:", "--duration 3 h:null: null:", "null:1g h:file"] {
         assert_eq!(applied(line), (CompressionPolicy::Off, true), "{line}");
     }
-    assert_eq!(applied("-c off null: h:null:"), (CompressionPolicy::Off, false));
-    assert_eq!(applied("-c auto null: h:null:"), (CompressionPolicy::Auto, false));
-    assert_eq!(applied("-c lz4 null: h:null:"), (CompressionPolicy::Always(CompressionMethod::Lz4), false));
+    assert_eq!(applied("--compress off null: h:null:"), (CompressionPolicy::Off, false));
+    assert_eq!(applied("--compress auto null: h:null:"), (CompressionPolicy::Auto, false));
+    assert_eq!(applied("--compress lz4 null: h:null:"), (CompressionPolicy::Always(CompressionMethod::Lz4), false));
     assert_eq!(applied("a h:null:"), (CompressionPolicy::Auto, false));
     assert!(!applied("null: null:").1, "without a network");
 }
@@ -242,10 +247,10 @@ fn the_display_follows_the_options_and_the_terminal() {
     let mode = |line, terminal| plan_of(line, terminal).unwrap().display.mode;
     assert_eq!(mode("a b", true), Mode::Bar);
     assert_eq!(mode("a b", false), Mode::Plain);
-    assert_eq!(mode("-P 2 a b", true), Mode::ProgressLines);
-    assert_eq!(mode("--json -P 2 a b", true), Mode::Json);
+    assert_eq!(mode("--progress=2 a b", true), Mode::ProgressLines);
+    assert_eq!(mode("--json --progress=2 a b", true), Mode::Json);
     assert_eq!(mode("--quiet a b", true), Mode::Quiet);
-    assert_eq!(good("-P 2 a b").copy.options.reports.progress_every, Duration::from_secs(2));
+    assert_eq!(good("--progress=2 a b").copy.options.reports.progress_every, Duration::from_secs(2));
     assert_eq!(good("--json a b").copy.options.reports.progress_every, JSON_PROGRESS_EVERY);
     assert!(good("--json a b").copy.options.reports.files);
 }
@@ -253,219 +258,208 @@ fn the_display_follows_the_options_and_the_terminal() {
 #[test]
 fn bad_values_name_the_option_and_the_remedy() {
     insta::assert_snapshot!(
-        ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "-x 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
-         "-@ folow a b", "-u source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "-P 0 a b",
-         "-c20 a b", "-cmax a b", "--quiet -P 1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
-         "h:a b c", "--checksums= a b", "-S= a b", "--ssh-option= a b",
-         "-m 8 a b", "-m / a b", "-m 17777 a b", "-m 0 a b", "-q 256 a b", "-b 0 a b", "-b +65 a b", "-B 1 a b", "-w = a b", "-U =1m a b", "-t 0 a b", "-t soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
-         "-l= a b", "-d g:x h:a b", "--rsh=rsh a b", "-L x a b", "-I /nonexistent/list b", "-0 a b", "-N i -I list a b", "-fO a b", "-kK a b", "-k --no-keep a b", "-a/j --no-resume a b",
-         "-B 1m --frame 1m a b", "-w 1m -U 1m a b", "-x 1m --bwlimit 1 a b", "-pm 644 a b", "-os4 a b", "-ou st a b", "--quiet -V a b"]
+        ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "--xfrrate 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
+         "--symlinks folow a b", "--unbuffered source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "--progress=0 a b",
+         "--compress=20 a b", "--compress=max a b", "--quiet --progress=1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
+         "h:a b c", "--checksums= a b", "--source-command= a b", "--ssh-option= a b",
+         "--mode 8 a b", "--mode / a b", "--mode 17777 a b", "--mode 0 a b", "--qos 256 a b", "--buffers 0 a b", "--buffers +65 a b", "--buffsz 1 a b", "-w = a b", "--timelimit 0 a b", "--timelimit soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
+         "--logfile= a b", "--dirbase g:x h:a b", "--rsh=rsh a b", "--netlogger x a b", "--infiles /nonexistent/list b", "-0 a b", "--pipe i --infiles list a b", "-f --omit a b", "--keep --no-keep a b", "--journal-dir /j --no-resume a b",
+         "--buffsz 1m --frame 1m a b", "--xfrrate 1m --bwlimit 1 a b", "-p --mode 644 a b", "--order -s4 a b", "--order --unbuffered st a b", "--quiet --vverbose a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
             .join("\n\n"),
-        @r#"
-        $ haul -s 0 a b
-        --streams 0: must be a whole number from 1 to 256
+        @"
+    $ haul -s 0 a b
+    --streams 0: must be a whole number from 1 to 256
 
-        $ haul -s x a b
-        --streams x: must be a whole number from 1 to 256
+    $ haul -s x a b
+    --streams x: must be a whole number from 1 to 256
 
-        $ haul --streams 257 a b
-        --streams 257: must be a whole number from 1 to 256
+    $ haul --streams 257 a b
+    --streams 257: must be a whole number from 1 to 256
 
-        $ haul -w 1kb a b
-        --windowsz 1kb: must be a size, for example 65536, 512k, 4m or 2g
+    $ haul -w 1kb a b
+    --windowsz 1kb: must be a size, for example 65536, 512k, 4m or 2g
 
-        $ haul -w 1 a b
-        --windowsz 1: must be a size from 4k to 1g
+    $ haul -w 1 a b
+    --windowsz 1: must be a size from 4k to 1g
 
-        $ haul -x 1023 a b
-        --xfrrate 1023: must be a size from 1k to 1024g, in bytes a second
+    $ haul --xfrrate 1023 a b
+    --xfrrate 1023: must be a size from 1k to 1024g, in bytes a second
 
-        $ haul --cpus 0-1024 a b
-        --cpus 0-1024: must be numbers below 1024 or ranges, for example 0-7,16
+    $ haul --cpus 0-1024 a b
+    --cpus 0-1024: must be numbers below 1024 or ranges, for example 0-7,16
 
-        $ haul --cpus 3-1 a b
-        --cpus 3-1: must be numbers below 1024 or ranges, for example 0-7,16
+    $ haul --cpus 3-1 a b
+    --cpus 3-1: must be numbers below 1024 or ranges, for example 0-7,16
 
-        $ haul --cpus 1,,2 a b
-        --cpus 1,,2: must be numbers below 1024 or ranges, for example 0-7,16
+    $ haul --cpus 1,,2 a b
+    --cpus 1,,2: must be numbers below 1024 or ranges, for example 0-7,16
 
-        $ haul --congestion b/r a b
-        --congestion b/r: invalid name
-        hint: available names are in /proc/sys/net/ipv4/tcp_available_congestion_control, for example bbr
+    $ haul --congestion b/r a b
+    --congestion b/r: invalid name
+    hint: available names are in /proc/sys/net/ipv4/tcp_available_congestion_control, for example bbr
 
-        $ haul --frame 300k a b
-        --frame 300k: must be a size of 256k, 512k or 1m
+    $ haul --frame 300k a b
+    --frame 300k: must be a size of 256k, 512k or 1m
 
-        $ haul --frame 2m a b
-        --frame 2m: must be a size of 256k, 512k or 1m
+    $ haul --frame 2m a b
+    --frame 2m: must be a size of 256k, 512k or 1m
 
-        $ haul -@ folow a b
-        --symlinks folow: must be keep, follow or ignore
-        hint: did you mean --symlinks follow?
+    $ haul --symlinks folow a b
+    --symlinks folow: must be keep, follow or ignore
+    hint: did you mean: --symlinks follow
 
-        $ haul -u source a b
-        --unbuffered source: must be s, t, st or off, for O_DIRECT
-        hint: rsync's -u is --update
+    $ haul --unbuffered source a b
+    --unbuffered source: must be s, t, st or off
 
-        $ haul --cache both a b
-        --cache both: must be keep, drop or cold
+    $ haul --cache both a b
+    --cache both: must be keep, drop or cold
 
-        $ haul --cipher aes a b
-        --cipher aes: must be auto, aes-256-gcm, aes-128-gcm or chacha20-poly1305
+    $ haul --cipher aes a b
+    --cipher aes: must be auto, aes-256-gcm, aes-128-gcm or chacha20-poly1305
 
-        $ haul --cipher auto --no-encrypt a b
-        --cipher cannot be used with --no-encrypt
+    $ haul --cipher auto --no-encrypt a b
+    --cipher cannot be used with --no-encrypt
 
-        $ haul --verify wire a b
-        --verify wire: must be memory or disk
+    $ haul --verify wire a b
+    --verify wire: must be memory or disk
 
-        $ haul --verify=disk --fsync=none a b
-        --verify disk cannot be used with --fsync none
+    $ haul --verify=disk --fsync=none a b
+    --verify disk cannot be used with --fsync none
 
-        $ haul -P 0 a b
-        --progress 0: must be a whole number from 1 to 86400
+    $ haul --progress=0 a b
+    --progress 0: must be a whole number from 1 to 86400
 
-        $ haul -c20 a b
-        --compress 20: must be a whole number from 0 to 19
+    $ haul --compress=20 a b
+    --compress 20: must be a whole number from 0 to 19
 
-        $ haul -cmax a b
-        --mode ax: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
+    $ haul --compress=max a b
+    --compress max: must be auto, off, lz4 or zstd
 
-        $ haul --quiet -P 1 a b
-        --quiet cannot be used with --progress
+    $ haul --quiet --progress=1 a b
+    --quiet cannot be used with --progress
 
-        $ haul --quiet -v a b
-        --quiet cannot be used with --verbose
+    $ haul --quiet -v a b
+    --quiet cannot be used with --verbose
 
-        $ haul --checksums - --json a b
-        --checksums - and --json both write to standard output
-        hint: name a file: --checksums FILE
+    $ haul --checksums - --json a b
+    --checksums - and --json both write to standard output
+    hint: name a file: --checksums FILE
 
-        $ haul --ssh-port 0 a b
-        --ssh-port 0: must be a whole number from 1 to 65535
+    $ haul --ssh-port 0 a b
+    --ssh-port 0: must be a whole number from 1 to 65535
 
-        $ haul h:a g:b c
-        sources are on different hosts: h and g
-        hint: run one copy for each host
+    $ haul h:a g:b c
+    sources are on different hosts: h and g
+    hint: run one copy for each host
 
-        $ haul h:a b c
-        sources are on different hosts: h and this machine
-        hint: run one copy for each host
+    $ haul h:a b c
+    sources are on different hosts: h and this machine
+    hint: run one copy for each host
 
-        $ haul --checksums= a b
-        --checksums: empty file name
+    $ haul --checksums= a b
+    --checksums: empty file name
 
-        $ haul -S= a b
-        --source-command: the command is empty
-        hint: for example --source-command 'ssh %I -l %U %H /opt/bin/haul'
+    $ haul --source-command= a b
+    --source-command: the command is empty
+    hint: for example --source-command 'ssh %I -l %U %H /opt/bin/haul'
 
-        $ haul --ssh-option= a b
-        --ssh-option : invalid ssh option
-        hint: write it as for ssh -o: --ssh-option ConnectTimeout=10
+    $ haul --ssh-option= a b
+    --ssh-option : invalid ssh option
+    hint: write it as for ssh -o: --ssh-option ConnectTimeout=10
 
-        $ haul -m 8 a b
-        --mode 8: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
+    $ haul --mode 8 a b
+    --mode 8: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
-        $ haul -m / a b
-        --mode /: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
+    $ haul --mode / a b
+    --mode /: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
-        $ haul -m 17777 a b
-        --mode 17777: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
+    $ haul --mode 17777 a b
+    --mode 17777: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
-        $ haul -m 0 a b
-        --mode 0: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
+    $ haul --mode 0 a b
+    --mode 0: must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)
 
-        $ haul -q 256 a b
-        --qos 256: must be a whole number from 0 to 255
+    $ haul --qos 256 a b
+    --qos 256: must be a whole number from 0 to 255
 
-        $ haul -b 0 a b
-        --buffers 0: must be a whole number from 1 to 64
+    $ haul --buffers 0 a b
+    --buffers 0: must be a whole number from 1 to 64
 
-        $ haul -b +65 a b
-        --buffers 65: must be a whole number from 1 to 64
+    $ haul --buffers +65 a b
+    --buffers 65: must be a whole number from 1 to 64
 
-        $ haul -B 1 a b
-        --buffsz 1: must be a size from 1k to 1g
+    $ haul --buffsz 1 a b
+    --buffsz 1: must be a size from 1k to 1g
 
-        $ haul -w = a b
-        --windowsz : must be a size, for example 65536, 512k, 4m or 2g
+    $ haul -w = a b
+    --windowsz : must be a size, for example 65536, 512k, 4m or 2g
 
-        $ haul -U =1m a b
-        -U =1m: must be a size, for example 65536, 512k, 4m or 2g
+    $ haul --timelimit 0 a b
+    --timelimit 0: must be a time from 1s to 365d
 
-        $ haul -t 0 a b
-        --timelimit 0: must be a time from 1s to 365d
+    $ haul --timelimit soon a b
+    --timelimit soon: must be a time, for example 90, 10m, 2h or 7d
 
-        $ haul -t soon a b
-        --timelimit soon: must be a time
-        hint: rsync's -t is automatic: times are always preserved
+    $ haul --bwlimit x a b
+    --bwlimit x: must be a size, for example 65536, 512k, 4m or 2g
 
-        $ haul --bwlimit x a b
-        --bwlimit x: must be a size, for example 65536, 512k, 4m or 2g
+    $ haul --bwlimit 1g0 a b
+    --bwlimit 1g0: must be a size, for example 65536, 512k, 4m or 2g
 
-        $ haul --bwlimit 1g0 a b
-        --bwlimit 1g0: must be a size, for example 65536, 512k, 4m or 2g
+    $ haul --logfile= a b
+    --logfile: empty file name
 
-        $ haul -l= a b
-        --logfile: empty file name
+    $ haul --dirbase g:x h:a b
+    --dirbase: BASE is on g, but a source is on h
+    hint: name the sources without a host: they are relative to BASE
 
-        $ haul -d g:x h:a b
-        --dirbase: BASE is on g, but a source is on h
-        hint: name the sources without a host: they are relative to BASE
+    $ haul --rsh=rsh a b
+    --rsh rsh: not ssh
+    hint: only ssh with -F, -p, -i and -o is supported; see --source-command and --target-command
 
-        $ haul --rsh=rsh a b
-        --rsh rsh: not ssh
-        hint: only ssh with -F, -p, -i and -o is supported; for other commands, use -S and -T
+    $ haul --netlogger x a b
+    unknown option --netlogger
+    hint: haul --help all lists all options
 
-        $ haul -L x a b
-        -L: haul does not write NetLogger's events
-        hint: --json gives the events of a copy, one object a line
+    $ haul --infiles /nonexistent/list b
+    --infiles /nonexistent/list: No such file or directory
 
-        $ haul -I /nonexistent/list b
-        --infiles /nonexistent/list: No such file or directory
+    $ haul -0 a b
+    --null needs a list
+    hint: add --infiles FILE
 
-        $ haul -0 a b
-        --null needs a list
-        hint: add --infiles FILE
+    $ haul --pipe i --infiles list a b
+    a pipe is one file, but there are several sources
+    hint: pipe tar's output into haul: tar -cf - FILES | haul - TARGET
 
-        $ haul -N i -I list a b
-        a pipe is one file, but there are several sources
-        hint: pipe tar's output into haul: tar -cf - FILES | haul - TARGET
+    $ haul -f --omit a b
+    --force cannot be used with --omit
 
-        $ haul -fO a b
-        --force cannot be used with --omit
+    $ haul --keep --no-keep a b
+    --keep cannot be used with --no-keep
 
-        $ haul -kK a b
-        --keep cannot be used with -K
+    $ haul --journal-dir /j --no-resume a b
+    --journal-dir cannot be used with --no-resume
 
-        $ haul -k --no-keep a b
-        --keep cannot be used with --no-keep
+    $ haul --buffsz 1m --frame 1m a b
+    --buffsz cannot be used with --frame
 
-        $ haul -a/j --no-resume a b
-        --append cannot be used with --no-resume
+    $ haul --xfrrate 1m --bwlimit 1 a b
+    --xfrrate cannot be used with --bwlimit
 
-        $ haul -B 1m --frame 1m a b
-        --buffsz cannot be used with --frame
+    $ haul -p --mode 644 a b
+    --preserve cannot be used with --mode
 
-        $ haul -w 1m -U 1m a b
-        --windowsz cannot be used with -U
+    $ haul --order -s4 a b
+    --order cannot be used with --streams: sequential writing takes one stream
 
-        $ haul -x 1m --bwlimit 1 a b
-        --xfrrate cannot be used with --bwlimit
+    $ haul --order --unbuffered st a b
+    --order cannot be used with --unbuffered st: sequential writing is buffered
 
-        $ haul -pm 644 a b
-        --preserve cannot be used with --mode
-
-        $ haul -os4 a b
-        --order cannot be used with --streams: sequential writing takes one stream
-
-        $ haul -ou st a b
-        --order cannot be used with --unbuffered st: sequential writing is buffered
-
-        $ haul --quiet -V a b
-        --quiet cannot be used with --vverbose
-        "#
+    $ haul --quiet --vverbose a b
+    --quiet cannot be used with --vverbose
+    "
     );
 }
 

@@ -1,10 +1,9 @@
 //! Signals and the loss of the terminal, which stop a copy.
 //!
 //! SIGINT and SIGTERM cancel. A running copy has [`GRACE`] to end by itself; after [`SAME_REQUEST`], a second signal
-//! ends the process at once.
-//! SIGHUP is ignored, also by all children, which inherit that. If its terminal closes, a foreground copy is cancelled,
-//! and a background copy continues. SIGUSR1 doubles the rate limit, SIGUSR2 halves it. The time limit (`-t`) also
-//! cancels.
+//! ends the process at once. SIGHUP is ignored, also by all children, which inherit that. If its terminal closes, a
+//! foreground copy is cancelled, and a background copy continues. SIGUSR1 doubles the rate limit, SIGUSR2 halves it.
+//! The time limit (`--timelimit`) also cancels.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::OwnedFd;
@@ -169,8 +168,8 @@ impl Watcher {
         }
     }
 
-    /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the copy; others are
-    /// handled here.
+    /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the copy; others
+    /// are handled here.
     fn await_signal(&mut self) -> bool {
         let until = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY).into_iter().chain(until).min();
@@ -216,7 +215,7 @@ impl Watcher {
 
 fn time_was_up(limit: Option<Duration>) -> String {
     let seconds = limit.unwrap_or_default().as_secs();
-    format!("the time limit of {seconds} s (-t) is over\n{GO_ON}")
+    format!("the time limit of {seconds} s (--timelimit) is over\n{GO_ON}")
 }
 
 /// A worker's termination request.
@@ -293,6 +292,6 @@ mod tests {
         while !cancel.is_cancelled() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(watch.time_is_up().is_some_and(|text| text.contains("-t")));
+        assert!(watch.time_is_up().is_some_and(|text| text.contains("--timelimit")));
     }
 }

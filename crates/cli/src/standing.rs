@@ -256,7 +256,7 @@ impl<'t> DirectoryTable<'t> {
     fn of(value: &'t DeValue<'t>) -> Result<Self, UsageError> {
         let table = value.as_table().ok_or_else(|| UsageError::new("not a table"))?;
         if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
-            let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
+            let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean: {key}"));
             return Err(UsageError::of_lines(&format!("unknown key {unknown}{}", meant.unwrap_or_default())));
         }
         Ok(Self(table))
@@ -438,7 +438,7 @@ mod tests {
             format!("[in]\npath = \"x\"\nkeys = [{{ key = \"{key}\", expires = \"{date}\" }}]")
         };
         for (text, expected) in [
-            ("[in]\npaht = \"x\"", "did you mean path?"),
+            ("[in]\npaht = \"x\"", "did you mean: path"),
             ("[in]\nsecrets = [\"a\"]", "no path"),
             ("[in]\npath = \"x\"", "no secrets and no keys"),
             ("[in]\npath = \"x\"\nsecrets = \"a\"", "secrets needs a list"),

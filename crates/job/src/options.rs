@@ -24,7 +24,7 @@ pub struct JobOptions {
     pub compares_owner_and_mode: bool,
     /// `--secret-file`.
     pub secret_file: Option<PathBuf>,
-    /// `-t`: the time limit of a step.
+    /// `--timelimit`: the time limit of a step.
     pub time_limit: Option<Duration>,
     /// The display of steps.
     pub display: JobDisplay,

@@ -1,4 +1,4 @@
-//! Digests besides BLAKE3 that the user can select (`-E`): their names and lengths. The engine computes them.
+//! Digests besides BLAKE3 that the user can select (`--checksum`): their names and lengths. The engine computes them.
 
 use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};

@@ -125,7 +125,7 @@ impl OverwriteRefusal {
     pub fn text(self) -> &'static str {
         match self {
             OverwriteRefusal::Exists => "already exists and differs\nuse -f to replace it",
-            OverwriteRefusal::ExistsAtAll => "already exists\nuse -f to replace it, or -O to keep existing files",
+            OverwriteRefusal::ExistsAtAll => "already exists\nuse -f to replace it, or --omit to keep existing files",
             OverwriteRefusal::IsDirectory => "a directory of this name exists\nmove it, or copy to another name",
             OverwriteRefusal::NotDirectory => {
                 "an entry of this name exists and is not a directory\nmove it, or copy to another name"

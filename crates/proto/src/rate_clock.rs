@@ -4,9 +4,9 @@
 //! The clock continues from the end of the last chunk, whenever that was sent. So a late sender loses nothing, up to
 //! [`BUCKET`]; idle time beyond that is not saved up.
 //!
-//! Invariant, for any sequence of requests and any window of time: the granted bytes are at most the rate times (window
-//! + [`BUCKET`]). That is three quarters of the tolerance that `-x` promises (5 % over 2 s, 1 % over 10 s). The rest is
-//!   left for socket buffers and the network.
+//! Invariant, for any sequence of requests and any window of time: the granted bytes are at most the rate times the
+//! sum of the window and [`BUCKET`]. That is three quarters of the tolerance that `--xfrrate` promises (5 % over 2 s,
+//! 1 % over 10 s). The rest is left for socket buffers and the network.
 
 use std::num::NonZeroU64;
 use std::time::Duration;

@@ -38,7 +38,7 @@ pub struct Display {
     pub program: &'static str,
     /// `--bits`: rates are in bits per second.
     pub bits: bool,
-    /// `-l`: the log; `None` for standard error.
+    /// `--logfile`: the log; `None` for standard error.
     pub log: Option<PathBuf>,
 }
 

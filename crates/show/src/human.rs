@@ -80,7 +80,7 @@ impl FailureList {
     fn remainder(&self) -> Option<String> {
         let more = self.limit.map_or(0, |limit| self.count.saturating_sub(limit));
         let counted = crate::units::counted(more, "more failure", "more failures");
-        (more > 0).then(|| format!("{counted}: --json or -l FILE lists all"))
+        (more > 0).then(|| format!("{counted}: --json or --logfile FILE lists all"))
     }
 }
 

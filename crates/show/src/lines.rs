@@ -1,4 +1,4 @@
-//! haul's progress line at intervals (`-P`), for logs and simple terminals.
+//! haul's progress line at intervals (`--progress`), for logs and simple terminals.
 
 use std::io;
 use std::time::{Duration, Instant};

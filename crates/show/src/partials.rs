@@ -127,7 +127,7 @@ fn words(about: &PartialDetails, fate: PartialOutcome) -> String {
             format!("{size}, last written {left}; no journal, so a rerun starts over")
         }
         PartialState::Journal => "journal without a partial file".to_owned(),
-        PartialState::Elsewhere => "journal of a partial file in another directory (-a)".to_owned(),
+        PartialState::Elsewhere => "journal of a partial file in another directory (--journal-dir)".to_owned(),
         PartialState::Patch { bytes, .. } => {
             let changes = units::size(bytes);
             format!("{changes} of pending changes, last written {left}; rerun the command to apply all")
@@ -220,7 +220,7 @@ mod tests {
             /archive/big\ndb: being written by another haul
             /archive/big\ndb: 231.4 GB, last written 2 h ago; no journal, so a rerun starts over
             /archive/big\ndb: journal without a partial file
-            /archive/big\ndb: journal of a partial file in another directory (-a)
+            /archive/big\ndb: journal of a partial file in another directory (--journal-dir)
             /archive/big\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all
             /archive/big\ndb: obsolete changes: applied, or their file is gone or replaced
             /archive/big\ndb: damaged changes: rerun the command to complete their file

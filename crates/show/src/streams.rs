@@ -1,4 +1,4 @@
-//! A table of the streams of a copy: their threads' time and their sockets' figures (`-V`).
+//! A table of the streams of a copy: their threads' time and their sockets' figures (`--vverbose`).
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The scenes of the limits, with the ranges of their settings.
 //!
-//! Rates are in MB/s unless a setting's name says otherwise. A range is wide, and its every value has to be the limit by far: a
-//! held-out set is drawn from it.
+//! Rates are in MB/s unless a setting's name says otherwise. A range is wide, and its every value has to be the limit
+//! by far: a held-out set is drawn from it.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub fn slow_disk(pick: &mut Pick, end: SceneEnd) -> Scene {
 pub fn slow_device(pick: &mut Pick, end: SceneEnd) -> Scene {
     let rate = MB * pick.of("MB/s", 60..=140, 8..=30);
     let direct = if end == SceneEnd::Source { "s" } else { "t" };
-    let options = vec!["-u".to_owned(), direct.to_owned()];
+    let options = vec!["--unbuffered".to_owned(), direct.to_owned()];
     let data = SceneData::File { bytes: pick.bytes_at(rate) };
     Scene { data, options, ..Scene::default() }.with(end, Store::Device { bytes_per_s: rate })
 }
@@ -41,7 +41,7 @@ pub fn quota(pick: &mut Pick, end: SceneEnd) -> Scene {
 pub fn one_thread(pick: &mut Pick) -> Scene {
     let level = pick.of("zstd level", 8..=10, 15..=18);
     let rate = if level > 10 { 3 * MB } else { 25 * MB };
-    let options = ["-s", "1", "-c", &level.to_string()].map(str::to_owned).to_vec();
+    let options = ["-s", "1", "--compress", &level.to_string()].map(str::to_owned).to_vec();
     Scene { data: SceneData::Text { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
 }
 
@@ -117,7 +117,7 @@ fn over(wan: WanSettings) -> Scene {
 /// The user's own rate limit.
 pub fn own_rate(pick: &mut Pick) -> Scene {
     let rate = MB * pick.of("MB/s", 40..=80, 3..=10);
-    let options = vec!["-x".to_owned(), rate.to_string()];
+    let options = vec!["--xfrrate".to_owned(), rate.to_string()];
     Scene { data: SceneData::File { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
 }
 

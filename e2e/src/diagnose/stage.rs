@@ -133,7 +133,7 @@ impl DiagnoseStage<'_> {
             .filter_map(|(end, letter)| matches!(self.scene.store(end), Store::Program { .. }).then_some(letter))
             .collect();
         if !programs.is_empty() {
-            haul = haul.args(["-N", &programs]);
+            haul = haul.args(["--pipe", &programs]);
         }
         if matches!(self.scene.data, SceneData::Files { .. }) {
             haul = haul.arg("-r");

@@ -81,7 +81,7 @@ fn in_memory<'a>(remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64
     let target = tempfile::tempdir_in("/dev/shm").context("a directory in memory")?;
     let probe = haul(&["probe", "--json"]).arg(remote.at(target.path())).run();
     let copied = target.path().join("copied");
-    let copy = haul(&["--json", "-c", "off"]).arg(format!("null:{bytes}")).arg(remote.at(copied)).run();
+    let copy = haul(&["--json", "--compress", "off"]).arg(format!("null:{bytes}")).arg(remote.at(copied)).run();
     ForecastOutcome::of(&probe, &copy)
 }
 

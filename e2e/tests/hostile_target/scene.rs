@@ -69,8 +69,8 @@ impl Scene {
         let fake = FakeWorker::new(&sandbox);
         let command = fake.command(env!("CARGO_BIN_EXE_haul-fake-worker"));
         let (option, operands) = match way {
-            Way::Push => ("-T", ["tree", "127.0.0.1:/far/target"]),
-            Way::Pull => ("-S", ["127.0.0.1:/far/tree", "landing"]),
+            Way::Push => ("--target-command", ["tree", "127.0.0.1:/far/target"]),
+            Way::Pull => ("--source-command", ["127.0.0.1:/far/tree", "landing"]),
         };
         let haul = sandbox.haul([option, &command, "-r", "--retries", "0", "--compress", "off"]);
         let running = haul.args(options).args(operands).start();

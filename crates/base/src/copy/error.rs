@@ -15,7 +15,7 @@ pub const FIRST_FAILURE: &str = "the first failure ended the copy";
 pub const CHANGED_SINCE_PLAN: &str = "has changed since the job was planned\nplan a new job with haul job plan";
 /// The error of a file that changed while it was read.
 pub const CHANGED_WHILE_READ: &str =
-    "changed while being read\ncopy it when nothing writes to it, or follow it with -R";
+    "changed while being read\ncopy it when nothing writes to it, or follow it with --realtime";
 
 /// The error that ended a copy. `Display` has lines for the event, its place, and remedies.
 #[derive(Debug, thiserror::Error)]

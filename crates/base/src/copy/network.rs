@@ -3,15 +3,15 @@
 /// Options of data connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NetworkOptions {
-    /// `-H`: the address of the accepting end; no other way is tried.
+    /// `--callback`: the address of the accepting end; no other way is tried.
     pub callback: Option<CallbackAddress>,
     /// `--bind`: an address or an interface of this machine (of the source, if both ends are remote) for connections.
     pub bind: Option<String>,
     /// `-4`, `-6`: the only address family.
     pub family: Option<AddressFamily>,
-    /// `-z`: the target connects to the source, if possible.
+    /// `--reverse`: the target connects to the source, if possible.
     pub reverse: bool,
-    /// `-Z`: the ports to accept connections on, the first and the last.
+    /// `--data-ports`: the ports to accept connections on, the first and the last.
     pub ports: Option<(u16, u16)>,
     /// `--paths all`: several links are used at once.
     pub all_paths: bool,

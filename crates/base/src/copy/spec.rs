@@ -80,9 +80,9 @@ pub struct RemoteAccess {
     pub target_login: Option<Login>,
     /// `-4`, `-6`: ssh's only address family.
     pub family: Option<AddressFamily>,
-    /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
+    /// `--source-command`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
     pub source_command: Option<String>,
-    /// `-T`: the same when it is the target.
+    /// `--target-command`: the same when it is the target.
     pub target_command: Option<String>,
     /// Log in to two hosts one after the other, since ssh may ask for passwords.
     pub in_turn: bool,
@@ -245,13 +245,13 @@ pub struct SourceOptions {
     pub recursive: bool,
     /// Treatment of symbolic links below an operand.
     pub symlinks: Symlinks,
-    /// `-+`, `-^`: entries that the walk skips.
+    /// `--readable`, `--no-empty-dirs`: entries that the walk skips.
     pub skip: SkipOptions,
     /// `--refuse-growing`, and whether a copy's plan lists the sources.
     pub live: LiveSourceOptions,
     /// `--include`, `--exclude` and similar options.
     pub filters: FilterOptions,
-    /// `-d`: base of relative sources; their paths are recreated below the target.
+    /// `--dirbase`: base of relative sources; their paths are recreated below the target.
     #[serde(skip)]
     pub base: Option<PathBuf>,
 }
@@ -276,9 +276,9 @@ pub struct TargetOptions {
 /// Methods of reading and writing files.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub struct StorageOptions {
-    /// `-u`, `-b`, `--cache` at the source.
+    /// `--unbuffered`, `--buffers`, `--cache` at the source.
     pub source: StorageRequest,
-    /// `-u`, `-b`, `--cache` at the target.
+    /// `--unbuffered`, `--buffers`, `--cache` at the target.
     pub target: StorageRequest,
     /// `--fsync`: durability before a file counts as copied. [`Verify::Disk`] needs at least [`Fsync::Data`].
     pub fsync: Fsync,
@@ -291,7 +291,7 @@ pub struct StreamOptions {
     pub count: Option<u16>,
     /// Encryption.
     pub cipher: Cipher,
-    /// `-c`: compression before encryption. Never within one machine. [`CopySpec::compression`] applies it.
+    /// `--compress`: compression before encryption. Never within one machine. [`CopySpec::compression`] applies it.
     pub compression: CompressionPolicy,
     /// Compress the zeros of `null:`, too. They would vanish, and the copy would not measure its path.
     pub compresses_zeros: bool,
@@ -299,9 +299,10 @@ pub struct StreamOptions {
     pub frame_bytes: Option<u32>,
     /// Bytes encrypted with one key; `None`: the protocol's limit. For tests.
     pub rekey_bytes: Option<u64>,
-    /// `-x`: rate limit of all streams together in bytes per second. [`crate::copy::rate::RateHandle`] changes it.
+    /// `--xfrrate`: rate limit of all streams together in bytes per second. [`crate::copy::rate::RateHandle`] changes
+    /// it.
     pub rate_bytes_per_s: Option<u64>,
-    /// `--congestion`, `-w`, `-U`, `-q`: sockets.
+    /// `--congestion`, `-w`, `--qos`: sockets.
     pub socket: SocketOptions,
     /// Options of data connections.
     pub network: NetworkOptions,
@@ -319,7 +320,7 @@ pub struct IntegrityOptions {
     pub blake3: bool,
     /// Read existing files at the target, to report their digests too.
     pub digest_existing: bool,
-    /// `-E`: a digest of each file besides BLAKE3 ([`crate::copy::event::Event::Checksum`]).
+    /// `--checksum`: a digest of each file besides BLAKE3 ([`crate::copy::event::Event::Checksum`]).
     #[serde(skip)]
     pub checksum: Option<ChecksumOptions>,
 }
@@ -394,9 +395,9 @@ pub enum ChecksumReference {
 pub enum PipeEnd {
     /// `-`: the caller's standard input or output. The end must be on this host.
     Standard(Arc<OwnedFd>),
-    /// `-N`: a FIFO, or a program that the end's host starts.
+    /// `--pipe`: a FIFO, or a program that the end's host starts.
     Named,
-    /// `-R`: a growing file at the source, followed until it has not grown for this time.
+    /// `--realtime`: a growing file at the source, followed until it has not grown for this time.
     Growing(Duration),
 }
 

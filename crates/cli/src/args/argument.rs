@@ -90,7 +90,7 @@ impl<'a> Argument<'a> {
         };
         let error = self.bad(&format!("must be {list}"));
         Err(match nearest(self.value.to_str().unwrap_or_default(), &words) {
-            Some(word) if words.len() > 1 => error.remedy(format!("did you mean {} {word}?", self.row.typed())),
+            Some(word) if words.len() > 1 => error.remedy(format!("did you mean: {} {word}", self.row.typed())),
             _ => error,
         })
     }

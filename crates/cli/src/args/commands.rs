@@ -42,7 +42,7 @@ pub const COMMANDS: [CommandRow; 18] = [
 ];
 
 /// Topics of `haul help` that are neither options nor commands.
-pub const TOPICS: [&str; 4] = ["all", "exit", "filters", "size"];
+pub const TOPICS: [&str; 5] = ["all", "exit", "filters", "letters", "size"];
 /// Commands that print text, without manual pages of their own.
 const PRINTS: [&str; 4] = ["help", "man", "completions", "version"];
 const ONLY_HELP: &[OptionRow] = &[flags::SHOW_HELP.row];

@@ -87,7 +87,7 @@ fn needs_argument(row: &OptionRow) -> bool {
 }
 
 fn letters(row: &OptionRow) -> impl Iterator<Item = char> {
-    row.letter.into_iter().chain(row.other_letter)
+    row.letter.into_iter()
 }
 
 fn long_forms(row: &OptionRow) -> impl Iterator<Item = String> {

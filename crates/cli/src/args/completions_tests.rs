@@ -60,7 +60,7 @@ fn every_shell_offers_the_options_of_a_place_alone() {
             ("net", "reverse streams", "delete recursive"),
             ("sweep", "repeat out", "delete once"),
             ("report", "out", "report streams"),
-            ("status", "append json", "recursive"),
+            ("status", "journal-dir json", "recursive"),
             ("demo", "keep size", "recursive"),
             ("config", "streams json", "once"),
             ("help", "streams", "once"),
@@ -122,33 +122,33 @@ fn bash_completes_lines() {
     let run = bash.stdin(std::fs::File::open(home.path().join("lines")).unwrap()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&run.stderr), "");
     insta::assert_snapshot!(String::from_utf8_lossy(&run.stdout).replace(" \n", "\n"), @r"
-        haul job > plan  run  shard  work  finish  verify  status  report  list  cancel  manifest
-        haul job run --shard-> --shard-bytes  --shard-files  --shard-range
-        haul job run --slurm --li> --limit  --link-dest
-        haul job run --dir > (files)
-        haul job run d> db1: dtn9: d\ dir/
-        haul job status > (files)
-        haul serve --o> --once  --open
-        haul serve --str> (files)
-        haul completions > bash  zsh  fish
-        haul help si> size
-        haul help --stre> --streams
-        haul man jo> job
-        haul d> demo  db1: dtn9: d\ dir/
-        haul run7 d> db1: dtn9: d\ dir/
-        haul -r n> node5:
-        haul run7 me@d> db1: dtn9:
-        haul run7 ./d> (files)
-        haul db1:/ro> (no)
-        haul db1:> (no)
-        haul net > 10.0.0.5  db1  dtn9  gate  node5
-        haul config g> gate
-        haul version > (no)
-        haul -u s> s  st
-        haul --unbuffered=s> s  st
-        haul -c l> lz4  lines
-        haul -c g> gate:
-        ");
+    haul job > plan  run  shard  work  finish  verify  status  report  list  cancel  manifest
+    haul job run --shard-> --shard-bytes  --shard-files  --shard-range
+    haul job run --slurm --li> --limit  --link-dest
+    haul job run --dir > (files)
+    haul job run d> db1: dtn9: d\ dir/
+    haul job status > (files)
+    haul serve --o> --once  --open
+    haul serve --str> (files)
+    haul completions > bash  zsh  fish
+    haul help si> size
+    haul help --stre> --streams
+    haul man jo> job
+    haul d> demo  db1: dtn9: d\ dir/
+    haul run7 d> db1: dtn9: d\ dir/
+    haul -r n> node5:
+    haul run7 me@d> db1: dtn9:
+    haul run7 ./d> (files)
+    haul db1:/ro> (no)
+    haul db1:> (no)
+    haul net > 10.0.0.5  db1  dtn9  gate  node5
+    haul config g> gate
+    haul version > (no)
+    haul -u s> (files)
+    haul --unbuffered=s> s  st
+    haul -c l> (files)
+    haul -c g> gate:
+    ");
 }
 
 const LINES: [&str; 26] = [

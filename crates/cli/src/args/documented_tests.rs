@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::{COPY, OptionRow};
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
-use crate::args::row::Bbcp;
 use crate::resolve::{plan, sync};
 
 fn root() -> PathBuf {
@@ -35,12 +34,17 @@ fn every_option_of_bbcp_has_a_row_with_its_status() {
     let rows = documented();
     let bbcps = COPY.iter().filter(|row| row.bbcp.is_some());
     for row in bbcps {
-        let letters = row.letter.into_iter().chain(row.other_letter).map(|letter| format!("-{letter}"));
+        let letters = row
+            .bbcp
+            .into_iter()
+            .flat_map(|bbcp| [Some(bbcp.letter), bbcp.other_letter])
+            .flatten()
+            .map(|letter| format!("-{letter}"));
         let named = |typed: &str, word: &str| quoted(typed).any(|quoted| quoted.split([' ', ',']).next() == Some(word));
         for letter in letters {
             let found: Vec<_> = rows.iter().filter(|[typed, ..]| named(typed, &letter)).collect();
             let [[typed, does, tests]] = found[..] else { panic!("{letter} has {} rows", found.len()) };
-            if let Some(Bbcp::Long(name, _)) = row.bbcp {
+            if let Some((name, _)) = row.bbcp.and_then(|bbcp| bbcp.long) {
                 assert!(named(typed, &format!("--{name}")), "--{name} stands beside {letter}");
             }
             let OptionRow { refusal, .. } = row;
@@ -138,11 +142,11 @@ fn commands_of_the_documents_are_accepted() {
 fn a_false_command_is_refused() {
     let refused = |line| refusal(&shell_words(line)[1..]).is_some();
     for wrong in
-        ["haul --nonsense a db1:", "haul -s 0 a db1:", "haul sync --size-only a/ db1:", "haul net", "haul -rm a db1:"]
+        ["haul --nonsense a db1:", "haul -s 0 a db1:", "haul sync --chmod=u+w a/ db1:", "haul net", "haul -rj a db1:"]
     {
         assert!(refused(wrong), "{wrong}");
     }
-    for right in ["haul -r run7 db1:   # a comment", "haul -N i 'a; b' db1:c | cat", "haul sync a/ db1: > log"] {
+    for right in ["haul -r run7 db1:   # a comment", "haul --pipe i 'a; b' db1:c | cat", "haul sync a/ db1: > log"] {
         assert!(!refused(right), "{right}");
     }
 }

@@ -107,322 +107,274 @@ fn every_line_works_or_names_its_replacement() {
         &["sync", "--delete-during", "run7/", "db1:run7"],
         &["sync", "-ikeyanv", "run7/", "db1:run7"],
     ];
-    let said: Vec<_> =
-        lines.iter().map(|line| format!("$ haul {}\n{}", line.join(" "), becomes(line, &["ssh_config"]))).collect();
-    insta::assert_snapshot!(said.join("\n\n"), @r#"
-        $ haul file db1:
-        works
+    let said: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            format!(
+                "$ haul {}\n{}",
+                line.join(" "),
+                becomes(line, &["ssh_config", "file", "run7", "run7/", "2026-runs"])
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n\n"), @"
+    $ haul file db1:
+    works
 
-        $ haul -r -p run7 ann@db1:/archive/
-        works
+    $ haul -r -p run7 ann@db1:/archive/
+    works
 
-        $ haul -P 2222 file db1:
-        works, and says: -P 2222 prints progress every 2222 s; scp's -P, the ssh port, is --ssh-port 2222
+    $ haul -P 2222 file db1:
+    works
 
-        $ haul -P 22 file db1:
-        works, and says: -P 22 prints progress every 22 s; scp's -P, the ssh port, is --ssh-port 22
+    $ haul -P 22 file db1:
+    works
 
-        $ haul -i key db1:file .
-        works
+    $ haul -i key db1:file .
+    works
 
-        $ haul -C file db1:
-        -C file: -C takes a configuration file, and source or target is missing
-        hint: scp's -C is automatic where it pays: omit it
+    $ haul -C file db1:
+    -C is no option of haul
+    hint: scp's -C: -z
+    hint: rsync's -C: --exclude PATTERN
 
-        $ haul -l 8192 file db1:
-        -l 8192: -l takes the name of a log file
-        hint: scp's limit is -x 1000k; for a log file of that name, write ./8192
+    $ haul -l 8192 file db1:
+    -l is no option of haul
+    hint: scp's -l: --xfrrate RATE
+    hint: rsync's -l: omit it
+    hint: cp's -l: --link-dest DIR
 
-        $ haul -o StrictHostKeyChecking=no file db1:
-        -o StrictHostKeyChecking=no: -o (write sequentially) takes no argument
-        hint: ssh's -o is --ssh-option StrictHostKeyChecking=no
+    $ haul -o StrictHostKeyChecking=no file db1:
+    works
 
-        $ haul -oBatchMode=yes file db1:
-        -oBatchMode=yes: -o (write sequentially) takes no argument
-        hint: ssh's -o is --ssh-option BatchMode=yes
+    $ haul -oBatchMode=yes file db1:
+    works
 
-        $ haul -q file db1:
-        --qos file: must be a traffic class, 0 to 255
-        hint: scp's and rsync's -q is --quiet
+    $ haul -q file db1:
+    works
 
-        $ haul -v file db1:
-        works
+    $ haul -v file db1:
+    works
 
-        $ haul -B file db1:
-        --buffsz file: must be a size
-        hint: scp's -B is --ssh-option BatchMode=yes
+    $ haul -B file db1:
+    -B is no option of haul
+    hint: scp's -B: -o BatchMode=yes
+    hint: rsync's -B: omit it
 
-        $ haul -B 32m file db1:
-        works, and says: -B 32m: the largest block is 1m, which is used
+    $ haul -B 32m file db1:
+    -B is no option of haul
+    hint: scp's -B: -o BatchMode=yes
+    hint: rsync's -B: omit it
 
-        $ haul -J gate file db1:
-        unknown option -J
-        hint: scp's -J GATE is --ssh-option ProxyJump=GATE
-        hint: haul --help all lists all options; for a file of that name, write ./-J
+    $ haul -J gate file db1:
+    works
 
-        $ haul -3 db1:file db2:
-        unknown option -3
-        hint: scp's -3 is automatic where the two hosts cannot reach each other: omit it
-        hint: haul --help all lists all options; for a file of that name, write ./-3
+    $ haul -3 db1:file db2:
+    works
 
-        $ haul -c aes128-ctr file db1:
-        -c aes128-ctr: -c is compression
-        hint: scp's -c is --cipher, with aes-256-gcm, aes-128-gcm or chacha20-poly1305
+    $ haul -c aes128-ctr file db1:
+    -c is no option of haul
+    hint: rsync's -c: --compare digest
+    hint: scp's -c: --cipher NAME
 
-        $ haul -F ssh_config file db1:
-        -F ssh_config: -F takes no argument
-        hint: scp's -F is --ssh-config ssh_config; to copy that file, omit -F
+    $ haul -F ssh_config file db1:
+    works
 
-        $ haul -avz run7/ db1:run7
-        -avz: single letters are bbcp's here, not rsync's
-        hint: in haul sync they are rsync's: haul sync -avz SOURCE... TARGET
+    $ haul -avz run7/ db1:run7
+    works
 
-        $ haul -az --delete run7 db1:
-        -az: single letters are bbcp's here, not rsync's
-        hint: in haul sync they are rsync's: haul sync -az SOURCE... TARGET
+    $ haul -az --delete run7 db1:
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul -avn run7 db1:
-        -avn: single letters are bbcp's here, not rsync's
-        hint: in haul sync they are rsync's: haul sync -avn SOURCE... TARGET
-
-        $ haul -rn run7 db1:
-        -n is ambiguous: rsync's is a dry run, bbcp's skips name lookups and copies
-        hint: write --dry-run for rsync's, or --nodns for bbcp's
-
-        $ haul -av run7 db1:
-        works
+    $ haul -avn run7 db1:
+    works
 
-        $ haul --archive --partial run7 db1:
-        works
+    $ haul -rn run7 db1:
+    works
 
-        $ haul --archive --delete run7 db1:
-        --delete needs -r and -f in a copy
-        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    $ haul -av run7 db1:
+    works
 
-        $ haul --archive --exclude=*.o run7 db1:
-        works
+    $ haul --archive --partial run7 db1:
+    works
 
-        $ haul --archive --filter=- *.o run7 db1:
-        --filter: rsync's rules are options here
-        hint: '- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME
+    $ haul --archive --delete run7 db1:
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul -e ssh -p 2222 file db1:
-        -e "ssh -p 2222": -e takes no argument
-        hint: rsync's -e is --rsh "ssh -p 2222"
-
-        $ haul --rsh=ssh -p 2222 -i key -oBatchMode=yes file db1:
-        works
-
-        $ haul --rsh rsh file db1:
-        --rsh rsh: not ssh
-        hint: only ssh with -F, -p, -i and -o is supported; for other commands, use -S and -T
-
-        $ haul --bwlimit=1000 file db1:
-        works
+    $ haul --archive --exclude=*.o run7 db1:
+    works
 
-        $ haul --progress file db1:
-        --progress file: must be a number of seconds
-        hint: rsync's -P and --progress are automatic: omit them
+    $ haul --archive --filter=- *.o run7 db1:
+    --filter: rsync's rules are options here
+    hint: '- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME
 
-        $ haul --progress --json file db1:
-        --progress needs an argument, but --json is an option
-        hint: rsync's -P and --progress are automatic: omit them
-        hint: -P, --progress SECONDS: print a progress line every SECONDS
+    $ haul -e ssh -p 2222 file db1:
+    works
 
-        $ haul -rP 2026-runs db1:
-        --progress 2026-runs: must be a number of seconds
-        hint: rsync's -P and --progress are automatic: omit them
+    $ haul --rsh=ssh -p 2222 -i key -oBatchMode=yes file db1:
+    works
 
-        $ haul -P
-        --progress needs an argument
-        hint: rsync's -P and --progress are automatic: omit them
-        hint: -P, --progress SECONDS: print a progress line every SECONDS
+    $ haul --rsh rsh file db1:
+    --rsh rsh: not ssh
+    hint: only ssh with -F, -p, -i and -o is supported; see --source-command and --target-command
 
-        $ haul -P file db1:
-        --progress file: must be a number of seconds
-        hint: rsync's -P and --progress are automatic: omit them
+    $ haul --bwlimit=1000 file db1:
+    works
 
-        $ haul -u file db1:
-        --unbuffered file: must be s, t, st or off, for O_DIRECT
-        hint: rsync's -u is --update
+    $ haul --progress file db1:
+    works
 
-        $ haul --dry-run file db1:
-        works
+    $ haul --progress --json file db1:
+    works
 
-        $ haul --update file db1:
-        --update needs -f: a copy does not replace files without it
-        hint: add -f, or use haul sync SOURCE... TARGET
+    $ haul -rP 2026-runs db1:
+    works
 
-        $ haul -z file db1:
-        works, and says: -z is bbcp's: the target connects to the source; rsync's -z, compression, is automatic
+    $ haul -P
+    no source and no target given
+    hint: haul SOURCE... TARGET copies; each is a path or [user@]host:path
+    hint: haul demo copies generated data on this machine
+    hint: haul --help lists commands and options
 
-        $ haul --archive --del run7/ db1:run7
-        --del is ambiguous: --delta, --delete, --delete-excluded
-        hint: rsync's --del is --delete=during
+    $ haul -P file db1:
+    works
 
-        $ haul --archive --delete-after run7/ db1:run7
-        unknown option --delete-after
-        hint: rsync's --delete-after is --delete, or --delete=after
-        hint: haul --help all lists all options; for a file of that name, write ./--delete-after
+    $ haul -u file db1:
+    works
 
-        $ haul --archive --backup run7 b db1:run7
-        unknown option --backup
-        hint: rsync's --backup is --backup-dir DIR, which keeps replaced and deleted files in DIR
-        hint: haul --help all lists all options; for a file of that name, write ./--backup
+    $ haul --dry-run file db1:
+    works
 
-        $ haul --archive --itemize-changes run7 db1:run7
-        unknown option --itemize-changes
-        hint: rsync's --itemize-changes is --items
-        hint: haul --help all lists all options; for a file of that name, write ./--itemize-changes
+    $ haul --update file db1:
+    works
 
-        $ haul --archive --size-only run7 db1:run7
-        unknown option --size-only
-        hint: rsync's --size-only is --compare size
-        hint: haul --help all lists all options; for a file of that name, write ./--size-only
+    $ haul -z file db1:
+    works
 
-        $ haul --archive --ignore-times run7 db1:run7
-        unknown option --ignore-times
-        hint: nearest to rsync's --ignore-times: --compare digest, which compares contents
-        hint: haul --help all lists all options; for a file of that name, write ./--ignore-times
+    $ haul --archive --del run7/ db1:run7
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul --archive --checksum run7 db1:run7
-        --checksum run7: must be a digest, for example sha256
-        hint: rsync's --checksum is --compare digest
+    $ haul --archive --delete-after run7/ db1:run7
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul --checksum -r run7 db1:
-        --checksum needs an argument, but -r is an option
-        hint: rsync's --checksum is --compare digest
-        hint: -E, --checksum ALG[=VALUE|=FILE]: print, compare or record the digest of each file; %ALG: at the source. ALG is a32, c32, c32z, md5, crc32c, crc64nvme, sha1, sha256, sha512, xxh3 or blake3
+    $ haul --archive --backup run7 b db1:run7
+    --backup is no option of haul
+    hint: --backup-dir DIR keeps replaced and deleted files in DIR, under their own names
 
-        $ haul -rt run7 db1:
-        --timelimit run7: must be a time
-        hint: rsync's -t is automatic: times are always preserved
+    $ haul --archive --itemize-changes run7 db1:run7
+    works
 
-        $ haul --nodns file db1:
-        works
+    $ haul --archive --size-only run7 db1:run7
+    works
 
-        $ haul -b run7 db1:run7
-        --buffers run7: must be a number of frames
-        hint: rsync's -b is --backup-dir DIR, which keeps replaced and deleted files in DIR
+    $ haul --archive --ignore-times run7 db1:run7
+    --ignore-times is no option of haul
+    hint: nearest: --compare digest, which compares contents
 
-        $ haul sync -a --delete run7/ db1:run7
-        works
+    $ haul --archive --checksum run7 db1:run7
+    works
 
-        $ haul sync -av --delete run7/ db1:run7
-        works
+    $ haul --checksum -r run7 db1:
+    works
 
-        $ haul sync -rv --update run7/ db1:run7
-        works
-
-        $ haul sync --archive run7/ db1:run7
-        works
-
-        $ haul sync -avz run7/ db1:run7
-        works
-
-        $ haul sync -vazn run7/ db1:run7
-        works
-
-        $ haul sync -aHAX --delete run7/ db1:run7
-        works
-
-        $ haul sync -aic run7/ db1:run7
-        works
-
-        $ haul sync -rlptgoD run7/ db1:run7
-        works
-
-        $ haul sync -n --delete run7/ db1:run7
-        works
-
-        $ haul sync -vn --delete run7/ db1:run7
-        works
-
-        $ haul sync -c run7/ db1:run7
-        works
-
-        $ haul sync -A run7/ db1:run7
-        works
-
-        $ haul sync -u run7/ db1:run7
-        -u is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --unbuffered
-        hint: rsync's -u: --update
-        hint: haul's -u: --unbuffered
-
-        $ haul sync -i run7/ db1:run7
-        -i is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --idfile
-        hint: rsync's -i: --items
-        hint: haul's -i: --idfile
-
-        $ haul sync -i run7/ run8/ copy
-        -i is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --idfile
-        hint: rsync's -i: --items
-        hint: haul's -i: --idfile
-
-        $ haul sync -H run7/ db1:run7
-        -H is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --callback
-        hint: rsync's -H: --hard-links
-        hint: haul's -H: --callback
-
-        $ haul sync -b run7/ db1:run7
-        -b is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --buffers
-        hint: rsync's -b: --backup-dir DIR keeps replaced and deleted files
-        hint: haul's -b: --buffers
-
-        $ haul sync -X run7/ db1:run7
-        works
-
-        $ haul sync -z run7/ db1:run7
-        works
-
-        $ haul sync --checksum run7/ db1:run7
-        --checksum run7/: must be a digest, for example sha256
-        hint: rsync's --checksum is --compare digest
-
-        $ haul sync --backup run7 b db1:run7
-        unknown option --backup
-        hint: rsync's --backup is --backup-dir DIR, which keeps replaced and deleted files in DIR
-        hint: haul --help all lists all options; for a file of that name, write ./--backup
-
-        $ haul sync -avz --progress --stats run7/ db1:run7
-        --progress needs an argument, but --stats is an option
-        hint: rsync's -P and --progress are automatic: omit them
-        hint: -P, --progress SECONDS: print a progress line every SECONDS
-
-        $ haul sync -r --group --owner run7/ db1:run7
-        unknown option --group
-        hint: -p preserves mode, owner and group
-        hint: haul --help all lists all options; for a file of that name, write ./--group
-
-        $ haul sync --nodns run7/ db1:run7
-        works
-
-        $ haul sync --delete-during run7/ db1:run7
-        unknown option --delete-during
-        hint: rsync's --delete-during is --delete=during
-        hint: haul --help all lists all options; for a file of that name, write ./--delete-during
-
-        $ haul sync -ikeyanv run7/ db1:run7
-        -ikeyanv: haul sync does not support rsync's -k
-        hint: --symlinks follow follows links to files as well
-    "#);
-}
-
-#[test]
-fn existing_files_are_files_and_bbcps_meanings_are_unchanged() {
-    assert_eq!(becomes(&["-l", "8192", "file", "db1:"], &["8192"]), "works");
-    assert_eq!(becomes(&["-o", "A=b", "file", "db1:dir/"], &["A=b"]), "works");
-    for line in [
-        &["-l", "log", "file", "db1:"][..],
-        &["-a", "-v", "-r", "a", "b"],
-        &["-a/zone/n/", "-v", "a", "b"],
-        &["-or", "a", "b"],
-        &["-e", "a", "b"],
-        &["-P", "2", "a", "b"],
-        &["-B", "512k", "a", "b"],
-        &["-u", "t", "a", "b"],
-        &["--", "-avz", "b"],
-    ] {
-        assert_eq!(becomes(line, &[]), "works", "{line:?}");
-    }
+    $ haul -rt run7 db1:
+    works
+
+    $ haul --nodns file db1:
+    works
+
+    $ haul -b run7 db1:run7
+    -b is no option of haul
+    hint: --backup-dir DIR keeps replaced and deleted files
+
+    $ haul sync -a --delete run7/ db1:run7
+    works
+
+    $ haul sync -av --delete run7/ db1:run7
+    works
+
+    $ haul sync -rv --update run7/ db1:run7
+    works
+
+    $ haul sync --archive run7/ db1:run7
+    works
+
+    $ haul sync -avz run7/ db1:run7
+    works
+
+    $ haul sync -vazn run7/ db1:run7
+    works
+
+    $ haul sync -aHAX --delete run7/ db1:run7
+    works
+
+    $ haul sync -aic run7/ db1:run7
+    works
+
+    $ haul sync -rlptgoD run7/ db1:run7
+    works
+
+    $ haul sync -n --delete run7/ db1:run7
+    works
+
+    $ haul sync -vn --delete run7/ db1:run7
+    works
+
+    $ haul sync -c run7/ db1:run7
+    -c is no option of haul
+    hint: rsync's -c: --compare digest
+    hint: scp's -c: --cipher NAME
+
+    $ haul sync -A run7/ db1:run7
+    works
+
+    $ haul sync -u run7/ db1:run7
+    works
+
+    $ haul sync -i run7/ db1:run7
+    works
+
+    $ haul sync -i run7/ run8/ copy
+    works
+
+    $ haul sync -H run7/ db1:run7
+    works
+
+    $ haul sync -b run7/ db1:run7
+    -b is no option of haul
+    hint: --backup-dir DIR keeps replaced and deleted files
+
+    $ haul sync -X run7/ db1:run7
+    works
+
+    $ haul sync -z run7/ db1:run7
+    works
+
+    $ haul sync --checksum run7/ db1:run7
+    works
+
+    $ haul sync --backup run7 b db1:run7
+    --backup is no option of haul
+    hint: --backup-dir DIR keeps replaced and deleted files in DIR, under their own names
+
+    $ haul sync -avz --progress --stats run7/ db1:run7
+    works
+
+    $ haul sync -r --group --owner run7/ db1:run7
+    works
+
+    $ haul sync --nodns run7/ db1:run7
+    works
+
+    $ haul sync --delete-during run7/ db1:run7
+    works
+
+    $ haul sync -ikeyanv run7/ db1:run7
+    -ikeyanv: rsync's -k is no option of haul
+    hint: --symlinks follow follows links to files as well
+    ");
 }

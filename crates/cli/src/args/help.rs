@@ -11,7 +11,7 @@ use super::flags::{self, COPY};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::{Dialect, UsageError, completions, filters, manual, markdown};
+use super::{Dialect, UsageError, completions, filters, letters, manual, markdown};
 
 /// Columns of a signature in a list of options.
 const SIGNATURE_WIDTH: usize = 25;
@@ -45,6 +45,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         (_, "size") => return Ok(SIZES.to_owned()),
         (_, "man") => return Ok(manual::page()),
         (_, "markdown") => return Ok(markdown::page()),
+        (_, "letters") => return Ok(letters::help()),
         (_, "filters") => return Ok(filters::HELP.to_owned()),
         _ => {}
     }
@@ -66,7 +67,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
                 UsageError::new(format!("no option or command is called {shown}; haul --help all lists them"));
             let near = nearest(text, &commands::names()).or_else(|| nearest(text, &TOPICS)).or(near);
             Err(match near {
-                Some(near) => unknown.remedy(format!("did you mean haul help {near}?")),
+                Some(near) => unknown.remedy(format!("did you mean: haul help {near}")),
                 None => unknown,
             })
         }
@@ -78,7 +79,7 @@ fn option(text: &str) -> Named {
     let name = text.trim_start_matches('-');
     let mut letters = name.chars();
     match (letters.next(), letters.next()) {
-        (Some(letter), None) => names::letter(COPY, Dialect::Haul, letter).map_or(Named::None(None), Named::One),
+        (Some(letter), None) => letters::named(letter).map_or(Named::None(None), Named::One),
         _ => names::long(COPY, Dialect::Haul, name),
     }
 }
@@ -91,11 +92,7 @@ fn named(name: &str) -> Option<&'static OptionRow> {
 fn one(row: &OptionRow) -> String {
     let mut text = String::new();
     push_rows(&mut text, std::iter::once(row));
-    let also = row.other_letter.map(|letter| format!("-{letter}")).into_iter();
-    let also: Vec<_> = also.chain(row.alias.map(|alias| format!("--{alias}"))).collect();
-    if !also.is_empty() {
-        text.push_str(&format!("  also {}\n", also.join(", ")));
-    }
+    row.alias.iter().for_each(|alias| text.push_str(&format!("  also --{alias}\n")));
     row.refusal.iter().flat_map(|why| why.lines()).for_each(|line| text.push_str(&format!("  {line}\n")));
     text
 }
@@ -111,9 +108,9 @@ pub fn bbcp() -> String {
     );
     let mut rows: Vec<_> = COPY.iter().filter(|row| row.bbcp.is_some() && row.refusal.is_none()).collect();
     rows.sort_by_key(|row| {
-        row.letter.map(|letter| (!letter.is_ascii_alphabetic(), letter.to_ascii_lowercase(), letter))
+        row.bbcp.map(|bbcp| (!bbcp.letter.is_ascii_alphabetic(), bbcp.letter.to_ascii_lowercase(), bbcp.letter))
     });
-    push_rows(&mut text, rows.into_iter());
+    rows.iter().for_each(|row| push_entry(&mut text, &row.bbcp_signature(), row.help));
     text
 }
 
@@ -130,7 +127,7 @@ pub fn short() -> String {
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
         "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\
-         haul help NAME explains an option, command or topic (all, filters, size, exit)\n",
+         haul help NAME explains an option, command or topic (all, letters, size, exit)\n",
     );
     text
 }
@@ -423,9 +420,9 @@ fn sync() -> String {
     );
     push_rows(&mut text, COPY.iter().filter(|row| row.section == HelpSection::Syncing));
     text.push_str(
-        "\nAll other copy options are accepted: haul --help all. Single letters are\n\
-         rsync's. --hard-links, --xattrs, --acls, --specials and --devices are not\n\
-         implied. A copy accepts the options above too; there, --delete needs -r and -f.\n\n\
+        "\nAll other copy options are accepted: haul --help all. -H, -X, -A, --specials\n\
+         and --devices are not implied. A copy accepts the options above too; there,\n\
+         --delete needs -r and -f.\n\n\
          --delete keeps everything below a source that is missing or could not be read\n\
          completely, and everything that filters exclude. With more than --max-delete\n\
          entries to delete, it deletes none (with --delete=during, no more). Preview it:\n\

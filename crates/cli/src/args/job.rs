@@ -9,6 +9,7 @@ use haul_control::operand::host_prefix;
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
+use super::local_files::{LocalDisk, LocalFiles};
 use super::nearest::nearest;
 use super::row::OptionRow;
 use super::scan::{DEFAULT, Grammar, scan};
@@ -135,13 +136,8 @@ static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     flags::job::ALL.iter().cloned().chain(copy).collect()
 });
 
-/// Whether a word is a step.
-pub fn is_step(word: &OsStr) -> bool {
-    JobStep::WORDS.iter().any(|(step, _)| word == *step)
-}
-
 /// Parses the words after `haul job`; `None` asks for help.
-pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
+pub fn parse(words: &[OsString], files: &dyn LocalFiles) -> Result<Option<JobWords>, UsageError> {
     let names = JobStep::WORDS.map(|(word, _)| word);
     let Some(first) = words.first().filter(|first| !["-h", "--help"].iter().any(|help| *first == help)) else {
         return match words.is_empty() {
@@ -152,11 +148,11 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
     let Some((word, step)) = JobStep::WORDS.into_iter().find(|(word, _)| first == *word) else {
         let error = UsageError::new(format!("haul job {}: no such step", escape(first.as_bytes())));
         return Err(match nearest(first.to_str().unwrap_or_default(), &names) {
-            Some(near) => error.remedy(format!("did you mean haul job {near}?")),
+            Some(near) => error.remedy(format!("did you mean: haul job {near}")),
             None => error.remedy(format!("steps are {}", names.join(", "))),
         });
     };
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false, files };
     let scanned = scan(step.options(), words[1..].to_vec(), grammar)?;
     if scanned.values.is_set(&flags::HELP) {
         return Ok(None);
@@ -236,7 +232,7 @@ fn absolute(file: &OsStr) -> Result<OsString, UsageError> {
 
 /// Options of a copy from [`copy_options`].
 pub fn copy_values(words: &[OsString]) -> Result<Values, UsageError> {
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false, files: &LocalDisk };
     Ok(scan(COPY, words.to_vec(), grammar)?.values)
 }
 
@@ -249,7 +245,9 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<JobWords, String> {
-        parse(&words(line)).map_err(|error| error.to_string()).map(|parsed| parsed.expect("not help"))
+        parse(&words(line), &crate::args::local_files::PlainFiles)
+            .map_err(|error| error.to_string())
+            .map(|parsed| parsed.expect("not help"))
     }
 
     #[test]
@@ -268,7 +266,7 @@ mod tests {
         }
         for (line, why) in [
             ("", "haul job needs a step"),
-            ("plam s t", "did you mean haul job plan?"),
+            ("plam s t", "did you mean: haul job plan"),
             ("plan s", "needs a source and a target"),
             ("run host:s", "needs a source and a target"),
             ("run s --sources hosts", "needs a source and a target"),
@@ -276,7 +274,7 @@ mod tests {
             ("status", "needs the directory of a job"),
             ("cancel a b", "takes one job"),
             ("plan --tui s t", "--tui cannot be used in haul job plan"),
-            ("run -I list s t", "--infiles cannot be used in haul job run"),
+            ("run --infiles list s t", "--infiles cannot be used in haul job run"),
             ("status --wait j", "--wait cannot be used in haul job status"),
             ("report --confirm 0 j", "--confirm cannot be used in haul job report"),
         ] {
@@ -287,11 +285,13 @@ mod tests {
 
     #[test]
     fn options_of_the_copy_survive_as_words() {
-        let JobWords { values, .. } =
-            parsed("plan -r --dir j --sync -x 50m -U 4m -c --exclude *.o --streams=default --shard-files 5 s t")
-                .unwrap();
+        let JobWords { values, .. } = parsed(
+            "plan -r --dir j --sync --xfrrate 50m -w =4m --compress --exclude *.o --streams=default --shard-files 5 s t",
+        )
+        .unwrap();
         let options = copy_options(&values).unwrap();
-        let expected = ["--recursive", "--xfrrate=50m", "-U=4m", "--compress", "--exclude=*.o", "--streams=default"];
+        let expected =
+            ["--recursive", "--xfrrate=50m", "--windowsz==4m", "--compress", "--exclude=*.o", "--streams=default"];
         assert_eq!(options, expected);
         let copy = copy_values(&options).unwrap();
         assert_eq!(copy_options(&copy).unwrap(), expected);

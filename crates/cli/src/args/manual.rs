@@ -23,14 +23,13 @@ the login directory. With several sources, TARGET is a directory. -- ends the op
 const ARGUMENTS: &str =
     "SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZE per second. TIME is a
 number of seconds, or one with s, m, h or d. An argument in brackets is optional. It is taken only if the
-option accepts the word and enough arguments remain. Long names may be shortened while they are unambiguous;
-an abbreviation that bbcp knows means bbcp's option.";
+option accepts the word and enough arguments remain. Long names may be shortened while they are unambiguous.
+A group of letters, such as -avzP, is rsync's; haul help letters lists all letters.";
 
 const BBCP: &str =
-    "Single letters are bbcp's, except in haul sync, where they are rsync's, and -n, which only bbcp's name has.
-Started through a link called bbcp, haul accepts bbcp's command line exactly, with its defaults, and prints
+    "As haul bbcp, or through a link called bbcp, haul accepts bbcp's command line exactly, with its defaults, and prints
 its progress and closing lines. The differences are deliberate: -f keeps data that a rerun can resume from;
-resuming (-a) verifies existing data block by block; all data is encrypted and verified, and a damaged block
+resuming verifies existing data block by block; all data is encrypted and verified, and a damaged block
 is sent again; symbolic links are kept (ignored under the name bbcp); contradictory options are refused.
 docs/BBCP.md in the sources lists every option.";
 
@@ -49,7 +48,7 @@ failed, or the port of haul serve is in use",
     ),
     (
         "2",
-        "usage error: also a target that is no directory or whose directory is missing, a missing file of -I, -C or
+        "usage error: also a target that is no directory or whose directory is missing, a missing file of --infiles, --config or
 --expect, and a missing directory of haul serve",
     ),
     ("3", "host unreachable, without an answer in time, or refusing the login"),

@@ -1,6 +1,7 @@
 //! The reference in `docs/OPTIONS.md`, generated from the table of options: `haul help markdown`.
 
 use super::flags::{self, COPY};
+use super::letters;
 use super::row::{HelpSection, OptionRow};
 
 const INTRODUCTION: &str = "# Options
@@ -34,6 +35,7 @@ pub fn page() -> String {
     for (section, heading) in HelpSection::LISTED {
         table(&mut page, heading, COPY.iter().filter(|row| row.section == section));
     }
+    page.push_str(&format!("\n## Letters\n\n```text\n{}```\n", letters::help()));
     for (command, rows) in COMMANDS {
         table(&mut page, command, rows.iter().filter(|row| row.section != HelpSection::Unlisted));
     }

@@ -11,8 +11,11 @@ pub mod flags;
 pub mod habits;
 pub mod help;
 pub mod job;
+mod letters;
+pub mod local_files;
 mod manual;
 mod markdown;
+mod meaning;
 mod names;
 pub mod nearest;
 pub mod operands;
@@ -53,7 +56,10 @@ impl Dialect {
 
     /// Whether it has an option.
     fn has(self, row: &OptionRow) -> bool {
-        self == Self::Haul || row.bbcp.is_some()
+        match self {
+            Self::Haul => !row.bbcp_only,
+            Self::Bbcp => row.bbcp.is_some(),
+        }
     }
 
     /// Prefix of its message.

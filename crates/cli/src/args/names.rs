@@ -3,7 +3,7 @@
 
 use super::Dialect;
 use super::nearest::nearest;
-use super::row::{Bbcp, OptionRow};
+use super::row::OptionRow;
 
 /// The meaning of a long name.
 pub enum Named {
@@ -21,16 +21,19 @@ pub fn long(table: &'static [OptionRow], dialect: Dialect, typed: &str) -> Named
     if let Some(row) = rows().find(|row| forms(row, dialect).any(|form| form == typed)) {
         return Named::One(row);
     }
-    let bbcps = || rows().filter_map(|row| bbcp_name(row).map(|(name, letters)| (name, letters, row)));
-    if let Some((.., row)) = bbcps().find(|(name, letters, _)| typed.len() >= *letters && name.starts_with(typed)) {
-        return Named::One(row);
-    }
     let is_begun = |form: &str| !typed.is_empty() && form.starts_with(typed);
-    let mut begun: Vec<_> = bbcps().map(|(name, _, row)| (name, row)).filter(|(form, _)| is_begun(form)).collect();
-    if begun.is_empty() {
-        let all = rows().flat_map(|row| forms(row, dialect).map(move |form| (form, row)));
-        begun = all.filter(|(form, _)| is_begun(form)).collect();
+    let mut begun: Vec<_> = rows()
+        .flat_map(|row| forms(row, dialect).map(move |form| (form, row)))
+        .filter(|(form, _)| is_begun(form))
+        .collect();
+    if dialect == Dialect::Bbcp {
+        let is_enough = |row: &OptionRow| bbcp_name(row).is_some_and(|(_, letters)| typed.len() >= letters);
+        if let Some((_, row)) = begun.iter().find(|(_, row)| is_enough(row)) {
+            return Named::One(row);
+        }
     }
+    // Two forms of one option are not ambiguous.
+    begun.dedup_by_key(|(_, row)| row.id);
     match begun.as_slice() {
         [(_, row)] => Named::One(row),
         [] => {
@@ -41,9 +44,14 @@ pub fn long(table: &'static [OptionRow], dialect: Dialect, typed: &str) -> Named
     }
 }
 
-/// The option of a letter.
-pub fn letter(table: &'static [OptionRow], dialect: Dialect, letter: char) -> Option<&'static OptionRow> {
-    table.iter().find(|row| dialect.has(row) && row.has_letter(letter))
+/// The option of a letter of bbcp.
+pub fn bbcp_letter(table: &'static [OptionRow], letter: char) -> Option<&'static OptionRow> {
+    table.iter().find(|row| row.has_bbcp_letter(letter))
+}
+
+/// The option of haul with exactly this long name.
+pub fn exact(table: &'static [OptionRow], name: &str) -> Option<&'static OptionRow> {
+    table.iter().find(|row| row.long_forms().any(|form| form == name))
 }
 
 /// Its long forms in this dialect.
@@ -54,10 +62,7 @@ fn forms(row: &'static OptionRow, dialect: Dialect) -> impl Iterator<Item = &'st
 
 /// Returns bbcp's long form, and the length of its shortest prefix.
 fn bbcp_name(row: &OptionRow) -> Option<(&'static str, usize)> {
-    match row.bbcp {
-        Some(Bbcp::Long(name, letters)) => Some((name, letters)),
-        _ => None,
-    }
+    row.bbcp.and_then(|bbcp| bbcp.long)
 }
 
 #[cfg(test)]
@@ -76,7 +81,7 @@ mod tests {
     #[test]
     fn bbcps_names_accept_the_same_abbreviations_as_in_bbcp() {
         for (typed, id) in [
-            ("a", "append"),
+            ("a", "journal-dir"),
             ("b", "buffers"),
             ("buffs", "buffers or buffsz"),
             ("c", "compress"),
@@ -92,7 +97,7 @@ mod tests {
             ("omit", "omit"),
             ("p", "preserve"),
             ("prog", "progress"),
-            ("port", "port"),
+            ("port", "data-ports"),
             ("q", "qos"),
             ("r", "recursive"),
             ("rev", "reverse"),
@@ -110,10 +115,8 @@ mod tests {
             ("sy", "symlinks"),
             ("pt", "ptime"),
         ] {
-            for dialect in [Dialect::Haul, Dialect::Bbcp] {
-                let expected = if typed == "buffs" { "buffsz" } else { id };
-                assert_eq!(named(typed, dialect), expected, "--{typed}");
-            }
+            let expected = if typed == "buffs" { "buffsz" } else { id };
+            assert_eq!(named(typed, Dialect::Bbcp), expected, "--{typed}");
         }
     }
 

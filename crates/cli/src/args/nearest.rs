@@ -1,9 +1,11 @@
 //! "Did you mean": the known word closest to a typed one.
 
-/// The closest candidate, if at most a third of its letters differ.
+/// The closest candidate, if at most a quarter of its letters differ, and none is the other's negation.
 pub fn nearest<'a>(typed: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    let near = candidates.iter().map(|word| (distance(typed, word), *word)).min()?;
-    (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)
+    let is_no = |word: &str| word.starts_with("no-");
+    let near = candidates.iter().filter(|word| is_no(word) == is_no(typed));
+    let near = near.map(|word| (distance(typed, word), *word)).min()?;
+    (near.0 <= near.1.len() / 4).then_some(near.1)
 }
 
 /// Letters to insert, remove, replace or swap with their neighbour (optimal string alignment).
@@ -35,6 +37,8 @@ mod tests {
         assert_eq!(nearest("folow", &["keep", "follow", "ignore"]), Some("follow"));
         assert_eq!(nearest("aes256-gcm", &["aes-128-gcm", "aes-256-gcm"]), Some("aes-256-gcm"));
         assert_eq!(nearest("notes.txt", &["demo"]), None);
+        assert_eq!(nearest("resume", &["no-resume"]), None);
+        assert_eq!(nearest("silent", &["silence"]), None);
         assert_eq!(nearest("", &["demo"]), None);
         assert_eq!(nearest("x", &[]), None);
     }

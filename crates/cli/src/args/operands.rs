@@ -8,13 +8,14 @@ use haul_base::copy::location::{Host, Location};
 use haul_control::operand::{host_colon, host_label, parse_operand};
 use haul_proto::path::escape;
 
+use super::local_files::LocalFiles;
 use super::{UsageError, flags};
 
 /// Refuses `12:30.log` if a local file has that name: by scp's rule, it is a path on the host 12.
-pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+pub fn refuse_local_file_with_colon(operand: &OsStr, files: &dyn LocalFiles) -> Result<(), UsageError> {
     let bytes = operand.as_bytes();
     let is_remote = matches!(parse_operand(operand), Ok(Location { host: Host::Remote { .. }, .. }));
-    let Some(colon) = host_colon(bytes).filter(|_| is_remote && exists(operand)) else { return Ok(()) };
+    let Some(colon) = host_colon(bytes).filter(|_| is_remote && files.exists(operand)) else { return Ok(()) };
     let host_at = bytes[..colon].iter().rposition(|&byte| byte == b'@').map_or(0, |at| at + 1);
     if bytes[host_at] == b'[' {
         return Ok(());
@@ -26,14 +27,14 @@ pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> 
 }
 
 /// Refuses `'~/x'` in quotes, which the shell did not expand, unless there is an entry `~`.
-pub fn refuse_quoted_home(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+pub fn refuse_quoted_home(operand: &OsStr, files: &dyn LocalFiles) -> Result<(), UsageError> {
     let bytes = operand.as_bytes();
     let below = match bytes {
         b"~" => b"",
         [b'~', b'/', below @ ..] => below,
         _ => return Ok(()),
     };
-    if exists(OsStr::new("~")) {
+    if files.exists(OsStr::new("~")) {
         return Ok(());
     }
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("~"), PathBuf::from);
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_quoted_home_is_refused_unless_there_is_such_an_entry() {
-        let refused = |operand: &str, exists: bool| refuse_quoted_home(OsStr::new(operand), &|_| exists).err();
+        let refused = |operand: &str, exists: bool| refuse_quoted_home(OsStr::new(operand), &|_: &OsStr| exists).err();
         for operand in ["~", "~/x", "~//x"] {
             let error = refused(operand, false).unwrap().to_string();
             assert!(error.contains("in quotes") && error.contains("\nhint: write /"), "{error}");

@@ -3,18 +3,20 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::copy::location::Host;
+use haul_base::copy::location::{Host, Location};
 use haul_control::operand::{host_label, parse_operand};
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::job::JobWords;
+use super::letters::is_option;
+use super::local_files::LocalFiles;
 use super::operands::{refuse_local_file_with_colon, refuse_quoted_home};
 use super::row::OptionRow;
-use super::scan::{Grammar, Scanned, scan};
+use super::scan::{Grammar, Scanned, scan, takes_next};
 use super::values::Values;
 use super::worker_task::{WorkerTask, worker_task};
-use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, shared, version};
+use super::{Dialect, UsageError, commands, completions, habits, help, manual, shared, version};
 
 /// A parsed command line.
 #[derive(Debug)]
@@ -59,40 +61,50 @@ pub enum Command {
     Print(String),
 }
 
-/// Parses the words after the program's name. `exists` tests for a local file.
-pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+/// Parses the words after the program's name.
+pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Result<Command, UsageError> {
     if dialect == Dialect::Bbcp {
         return match worker_task(&words) {
             Some(worker) => Ok(Command::Worker(worker)),
-            None => copy(dialect, words, exists),
+            None => copy(dialect, words, files),
         };
     }
+    let words = command_first(words);
     match words.first().and_then(|word| word.to_str()) {
-        Some("worker") => worker(&words, exists),
-        Some("demo") => demo(&words[1..], exists),
-        Some("help") => about(&words[1..], exists),
-        Some("serve") => serve(&words[1..], exists),
-        Some("config") => config(&words[1..], exists),
-        Some("probe") => probe(&words[1..], exists),
-        Some("net") => net(&words[1..], exists),
-        Some("read") => read(&words[1..], exists),
-        Some("verify") => verify(&words[1..], exists),
-        Some("report") => report(&words[1..], exists),
-        Some("survey") => survey(&words[1..], exists),
-        Some("sweep") => sweep(&words[1..], exists),
-        Some("sync") => sync(&words[1..], exists),
-        Some("job") => job(&words[1..], exists),
-        Some(word @ ("status" | "clean")) => partials(word, &words[1..], exists),
-        Some(word @ ("completions" | "man" | "version")) => prints(word, &words[1..], exists),
-        _ => copy(dialect, words, exists),
+        Some("worker") => worker(&words),
+        Some("demo") => demo(&words[1..], files),
+        Some("help") => about(&words[1..]),
+        Some("serve") => serve(&words[1..], files),
+        Some("config") => config(&words[1..], files),
+        Some("probe") => probe(&words[1..], files),
+        Some("net") => net(&words[1..], files),
+        Some("read") => read(&words[1..], files),
+        Some("verify") => verify(&words[1..], files),
+        Some("report") => report(&words[1..], files),
+        Some("survey") => survey(&words[1..], files),
+        Some("sweep") => sweep(&words[1..], files),
+        Some("sync") => sync(&words[1..], files),
+        Some("job") => job(&words[1..], files),
+        Some(word @ ("status" | "clean")) => partials(word, &words[1..], files),
+        Some(word @ ("completions" | "man" | "version")) => prints(word, &words[1..]),
+        _ => copy(dialect, words, files),
     }
 }
 
-fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    if dialect == Dialect::Haul {
-        habits::refuse_split_words(&words, exists)?;
+/// Moves a command behind options to the front: `-v sync a b` is `sync -v a b`. A file of its name is `./sync`.
+fn command_first(mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| is_option(word) && *word != "--") {
+        at += if takes_next(COPY, word) { 2 } else { 1 };
     }
-    let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false })?;
+    if words.get(at).is_some_and(|word| commands::names().iter().any(|name| word == name)) {
+        words[..=at].rotate_right(1);
+    }
+    words
+}
+
+fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false, files })?;
     if let Some(topic) = values.last(&flags::HELP) {
         return help::on(dialect, topic).map(Command::Print);
     }
@@ -107,19 +119,20 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         return Ok(if is_all { Command::Notices } else { Command::Print(version::LICENSE.to_owned()) });
     }
     refuse_unavailable(&values)?;
-    if dialect == Dialect::Haul {
-        habits::refuse_operands(&values, &operands, exists)?;
-    }
-    if let [only] = operands.as_slice()
-        && !values.is_set(&flags::INFILES)
-    {
-        return Err(one_operand(dialect, only, exists));
-    }
     let names_files = dialect == Dialect::Haul && values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_none();
-    if names_files && let Some(error) = mistyped_command(&operands, exists) {
+    let is_listed = values.is_set(&flags::INFILES);
+    if names_files
+        && !is_listed
+        && let Some(error) = unknown_command(&operands, files)
+    {
         return Err(error);
     }
-    refuse_local_files_with_colons(&values, &operands, exists)?;
+    if let [only] = operands.as_slice()
+        && !is_listed
+    {
+        return Err(one_operand(dialect, only, &values, files));
+    }
+    refuse_local_files_with_colons(&values, &operands, files)?;
     if operands.is_empty() {
         let program = dialect.program();
         let error = UsageError::new("no source and no target given")
@@ -146,20 +159,13 @@ pub fn refused(row: &OptionRow, why: &str) -> UsageError {
     lines.fold(error, UsageError::remedy)
 }
 
-fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    let file_called_demo = exists(OsStr::new("demo"));
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true };
-    let own = match scan(flags::demo::ALL, words.to_vec(), grammar) {
-        Ok(own) => own,
-        Err(_) if file_called_demo => return Err(command_or_file("demo")),
-        Err(error) => return Err(error.remedy("copy options follow --, as in haul demo --keep -- --no-encrypt")),
-    };
+fn demo(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true, files };
+    let own = scan(flags::demo::ALL, words.to_vec(), grammar)
+        .map_err(|error| error.remedy("copy options follow --, as in haul demo --keep -- --no-encrypt"))?;
     if let Some(operand) = own.operands.first() {
-        return Err(match file_called_demo {
-            true => command_or_file("demo"),
-            false => UsageError::new(format!("{}: haul demo takes no source and no target", shown(operand)))
-                .remedy("haul demo --help"),
-        });
+        let error = UsageError::new(format!("{}: haul demo takes no source and no target", shown(operand)));
+        return Err(error.remedy("haul demo --help"));
     }
     if own.values.is_set(&flags::HELP) {
         return Ok(Command::Print(help::demo()));
@@ -172,19 +178,16 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 }
 
 /// `haul sync` takes sources and a target, and all options of a copy.
-fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    // If a file has the command's name, a copy may be intended.
-    let words = if exists(OsStr::new("sync")) { words.to_vec() } else { rsync::without_letters(words)? };
-    if !exists(OsStr::new("sync")) {
-        habits::refuse_split_words(&words, exists)?;
-    }
-    with_operands("sync", &words, exists, |values, operands| {
+fn sync(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("sync", words, files, |values, operands| {
         refuse_unavailable(&values)?;
-        habits::refuse_operands(&values, &operands, exists)?;
         match operands.len() {
-            0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => Err(habits::too_few_for_sync()),
+            0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
+                let error = habits::too_few_for_sync();
+                Err(habits::taken_operand(&values, files).map_or(error.clone(), |taken| error.remedy(taken)))
+            }
             _ => {
-                refuse_local_files_with_colons(&values, &operands, exists)?;
+                refuse_local_files_with_colons(&values, &operands, files)?;
                 Ok(Command::Sync(values, operands))
             }
         }
@@ -192,25 +195,25 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 }
 
 /// `haul verify` takes sources and a target.
-fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("verify", words, exists, |values, operands| match operands.len() {
+fn verify(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("verify", words, files, |values, operands| match operands.len() {
         0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
             Err(UsageError::new("haul verify needs a source and a target")
                 .remedy("haul verify SOURCE... TARGET, with the arguments of the copy"))
         }
         _ => {
             refuse_unavailable(&values)?;
-            refuse_local_files_with_colons(&values, &operands, exists)?;
+            refuse_local_files_with_colons(&values, &operands, files)?;
             Ok(Command::Verify(values, operands))
         }
     })
 }
 
 /// `haul probe` takes a target, or a source and a target.
-fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("probe", words, exists, |values, operands| match operands.len() {
+fn probe(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("probe", words, files, |values, operands| match operands.len() {
         1 | 2 => {
-            refuse_local_files_with_colons(&values, &operands, exists)?;
+            refuse_local_files_with_colons(&values, &operands, files)?;
             let (own, copy) = shared::split(&values, flags::probe::ALL);
             Ok(Command::Probe(own, copy, operands))
         }
@@ -221,22 +224,22 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 }
 
 /// `haul net` takes a host.
-fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("net", words, exists, |values, mut operands| match (operands.pop(), operands.len()) {
+fn net(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("net", words, files, |values, mut operands| match (operands.pop(), operands.len()) {
         (Some(host), 0) => {
             let (own, copy) = shared::split(&values, flags::net::ALL);
             Ok(Command::Net(own.is_set(&flags::net::REVERSE), copy, host))
         }
         _ => Err(UsageError::new("haul net needs a host")
             .remedy("haul net db1 sends to db1 for ten seconds")
-            .remedy("haul net -R db1 lets db1 send")),
+            .remedy("haul net --reverse db1 lets db1 send")),
     })
 }
 
 /// `haul read` takes a file.
-fn read(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("read", words, exists, |values, mut operands| {
-        refuse_local_files_with_colons(&values, &operands, exists)?;
+fn read(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("read", words, files, |values, mut operands| {
+        refuse_local_files_with_colons(&values, &operands, files)?;
         match (operands.pop(), operands.len()) {
             (Some(place), 0) => {
                 let (own, copy) = shared::split(&values, flags::read::ALL);
@@ -248,8 +251,8 @@ fn read(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 }
 
 /// `haul report` takes records of copies.
-fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("report", words, exists, |values, files| match files.is_empty() {
+fn report(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("report", words, files, |values, files| match files.is_empty() {
         true => Err(UsageError::new("haul report needs what haul --json printed of a copy")
             .remedy("haul --json SOURCE TARGET > a.json; haul report a.json b.json")),
         false => Ok(Command::Report(values, files)),
@@ -257,47 +260,42 @@ fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 }
 
 /// `haul survey` takes paths.
-fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("survey", words, exists, |values, paths| match paths.is_empty() {
+fn survey(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("survey", words, files, |values, paths| match paths.is_empty() {
         true => Err(UsageError::new("haul survey needs a path").remedy("haul survey . surveys this directory")),
         false => refuse_unavailable(&values).map(|()| Command::Survey(values, paths)),
     })
 }
 
 /// `haul sweep` takes sources and a target.
-fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("sweep", words, exists, |values, operands| match operands.len() {
+fn sweep(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("sweep", words, files, |values, operands| match operands.len() {
         0 | 1 => Err(UsageError::new("haul sweep needs a source and a target")
             .remedy("haul sweep null:1g db1:null: measures memory to memory, without disks")
             .remedy("haul sweep SOURCE... TARGET deletes each copy after its run")),
         _ => {
-            refuse_local_files_with_colons(&values, &operands, exists)?;
+            refuse_local_files_with_colons(&values, &operands, files)?;
             Ok(Command::Sweep(values, operands))
         }
     })
 }
 
 /// `haul job STEP` takes the operands of that step.
-fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    // A job's directory is often called job. A step after it resolves the ambiguity.
-    let is_step = words.first().is_some_and(|word| super::job::is_step(word) && !exists(word));
-    if exists(OsStr::new("job")) && !is_step {
-        return Err(command_or_file("job").remedy("run haul in another directory for the command"));
-    }
-    match super::job::parse(words)? {
+fn job(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    match super::job::parse(words, files)? {
         None => Ok(Command::Print(help::command("job"))),
         Some(words) => {
             refuse_unavailable(&words.values)?;
-            refuse_local_files_with_colons(&words.values, &words.operands, exists)?;
+            refuse_local_files_with_colons(&words.values, &words.operands, files)?;
             Ok(Command::Job(words))
         }
     }
 }
 
 /// `haul config` takes a host, and options of a copy. `--json` applies to its own output.
-fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+fn config(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
     let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
-    with_operands("config", &words, exists, |values, mut operands| match operands.len() {
+    with_operands("config", &words, files, |values, mut operands| match operands.len() {
         0 | 1 => Ok(Command::Config(values, !json.is_empty(), operands.pop())),
         _ => Err(UsageError::new("haul config takes at most one host").remedy("haul config [OPTIONS] [HOST]")),
     })
@@ -315,8 +313,8 @@ pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
 }
 
 /// `haul status` and `haul clean` take paths.
-fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands(command, words, exists, |values, paths| match command {
+fn partials(command: &str, words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands(command, words, files, |values, paths| match command {
         _ if paths.is_empty() => Err(UsageError::new(format!("haul {command} needs a path"))
             .remedy(format!("haul {command} . covers this directory"))),
         "clean" => Ok(Command::Clean(values, paths)),
@@ -324,35 +322,25 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
     })
 }
 
-/// A command with operands. If a file has the command's name, haul does not guess.
+/// A command with operands.
 fn with_operands(
     command: &str,
     words: &[OsString],
-    exists: &dyn Fn(&OsStr) -> bool,
+    files: &dyn LocalFiles,
     make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
 ) -> Result<Command, UsageError> {
-    let may_be_a_copy = exists(OsStr::new(command));
     // With one operand, an optional argument never takes a possible source.
     let operands = if command == "sync" { 2 } else { 1 };
-    let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false };
-    let Scanned { values, operands, .. } = match scan(commands::options(command), words.to_vec(), grammar) {
-        Err(_) if may_be_a_copy => return Err(command_or_file(command)),
-        scanned => scanned?,
-    };
+    let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false, files };
+    let Scanned { values, operands, .. } = scan(commands::options(command), words.to_vec(), grammar)?;
     if values.is_set(&flags::HELP) {
         return Ok(Command::Print(help::command(command)));
-    }
-    if may_be_a_copy {
-        return Err(command_or_file(command).remedy("run haul in another directory for the command"));
     }
     make(values, operands)
 }
 
 /// `haul help`, `haul help WHAT`.
-fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    if exists(OsStr::new("help")) && !words.is_empty() {
-        return Err(command_or_file("help").remedy("write haul --help for the command"));
-    }
+fn about(words: &[OsString]) -> Result<Command, UsageError> {
     match words {
         [] => Ok(Command::Print(help::short())),
         [what] => help::on(Dialect::Haul, what).map(Command::Print),
@@ -361,7 +349,7 @@ fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 }
 
 /// `haul completions`, `haul man` and `haul version` print text and take no paths.
-fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+fn prints(command: &str, words: &[OsString]) -> Result<Command, UsageError> {
     let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let text = match (command, words.as_slice()) {
@@ -375,7 +363,6 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
     };
     match (text, words.last()) {
         (Some(text), _) => Ok(Command::Print(text)),
-        (None, Some(_)) if exists(OsStr::new(command)) => Err(command_or_file(command)),
         (None, None) => {
             Err(UsageError::new("haul completions needs the name of a shell")
                 .remedy("haul completions bash, zsh or fish"))
@@ -389,8 +376,8 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
 }
 
 /// `haul serve` takes one directory, or a file of several.
-fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("serve", words, exists, |values, directories| {
+fn serve(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("serve", words, files, |values, directories| {
         let is_standing = values.is_set(&flags::serve::CONFIG);
         if values.is_set(&flags::serve::NEW_KEY) && directories.is_empty() {
             return Ok(Command::Serve(values, None));
@@ -417,69 +404,54 @@ fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     })
 }
 
-fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    match worker_task(words) {
-        Some(worker) => Ok(Command::Worker(worker)),
-        None if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
-        None => Err(UsageError::new("haul worker is internal: haul starts it at each end of a copy")),
+fn worker(words: &[OsString]) -> Result<Command, UsageError> {
+    let internal = || UsageError::new("haul worker is internal: haul starts it at each end of a copy");
+    worker_task(words).map(Command::Worker).ok_or_else(internal)
+}
+
+fn one_operand(dialect: Dialect, operand: &OsStr, values: &Values, files: &dyn LocalFiles) -> UsageError {
+    let error = UsageError::new(format!("no target given for {}", shown(operand)));
+    match habits::taken_operand(values, files).filter(|_| dialect == Dialect::Haul) {
+        Some(taken) => error.remedy(taken),
+        None => error.remedy(format!(
+            "{} {} TARGET, where TARGET is a path or [user@]host:path",
+            dialect.program(),
+            shown(operand)
+        )),
     }
 }
 
-fn command_or_file(word: &str) -> UsageError {
-    UsageError::new(format!("{word} is ambiguous: a command of haul, and a file here"))
-        .remedy(format!("write ./{word} for the file"))
-}
-
-fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> UsageError {
-    let text = operand.to_str().unwrap_or_default();
-    if dialect == Dialect::Haul
-        && !exists(operand)
-        && let Some(command) = commands::near(text)
-    {
-        return no_command(&shown(operand)).remedy(format!("did you mean haul {command}?"));
-    }
-    UsageError::new(format!("no target given for {}", shown(operand))).remedy(format!(
-        "{} {} TARGET, where TARGET is a path or [user@]host:path",
-        dialect.program(),
-        shown(operand)
-    ))
-}
-
-/// Refuses a first source that does not exist and resembles a command.
-fn mistyped_command(operands: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Option<UsageError> {
+/// Refuses a first word that is neither a file nor a command, before any login.
+fn unknown_command(operands: &[OsString], files: &dyn LocalFiles) -> Option<UsageError> {
     let first = operands.first()?;
-    let text = first.to_str().filter(|text| text.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
-    if exists(first) || !text.contains(|c: char| c.is_ascii_lowercase()) {
+    let is_of_a_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let text = first.to_str().filter(|text| text.chars().all(is_of_a_word))?;
+    if files.exists(first) || !text.contains(|c: char| c.is_ascii_lowercase()) {
         return None;
     }
-    let remote = operands[1..].iter().find_map(|word| parse_operand(word).ok().filter(|at| at.host != Host::Local));
-    let instead = remote.and_then(|remote| habits::foreign_command(text, &host_label(&remote.host), &remote.path));
-    match (instead, commands::near(text), operands) {
-        (Some(instead), ..) => Some(no_command(text).remedy(instead)),
-        (None, Some(command), _) => Some(no_command(text).remedy(format!("did you mean haul {command}?"))),
-        (None, None, [_, second, _, ..]) if exists(second) => {
-            Some(no_command(text).remedy("haul --help lists the commands"))
-        }
+    let remote = operands[1..].iter().find_map(|word| match parse_operand(word).ok()? {
+        Location { host: host @ Host::Remote { .. }, path } => Some((host_label(&host), path)),
         _ => None,
-    }
-}
-
-fn no_command(text: &str) -> UsageError {
-    UsageError::new(format!("{text}: no such command or file"))
+    });
+    let place = remote.as_ref().map(|(host, path)| (host.as_str(), path.as_os_str()));
+    let error = UsageError::new(format!("no command or file is called {text}"));
+    let instead = habits::meant_by_command(text, place);
+    let near = || commands::near(text).map(|command| format!("did you mean: haul {command}"));
+    Some(error.remedy(instead.or_else(near).unwrap_or_else(|| "haul --help lists the commands".to_owned())))
 }
 
 /// Sources below a base are not in this directory, and programs are not files.
 fn refuse_local_files_with_colons(
     values: &Values,
     operands: &[OsString],
-    exists: &dyn Fn(&OsStr) -> bool,
+    files: &dyn LocalFiles,
 ) -> Result<(), UsageError> {
     let are_others = values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_some();
     match values.dialect() == Dialect::Bbcp || are_others {
         true => Ok(()),
         false => operands.iter().try_for_each(|operand| {
-            refuse_local_file_with_colon(operand, exists)?;
-            refuse_quoted_home(operand, exists)
+            refuse_local_file_with_colon(operand, files)?;
+            refuse_quoted_home(operand, files)
         }),
     }
 }

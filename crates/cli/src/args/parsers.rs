@@ -61,7 +61,7 @@ pub fn remote_dir(argument: Argument<'_>) -> Parsed<PathBuf> {
     }
 }
 
-/// `-t`, and the duration of a copy to null.
+/// `--timelimit`, and the duration of a copy to null.
 pub fn run_time(argument: Argument<'_>) -> Parsed<Duration> {
     argument.time(Duration::from_secs(1)..=Duration::from_secs(365 * 86_400), "from 1s to 365d")
 }
@@ -185,9 +185,7 @@ pub fn ports(argument: Argument<'_>) -> Parsed<(u16, u16)> {
     };
     match (port(first), port(last)) {
         (Some(first), Some(last)) if first <= last => Ok((first, last)),
-        _ => Err(argument
-            .bad("must be a port from 1 to 65535, or a range")
-            .remedy("for example -Z 5031 or -Z 5031:5039")),
+        _ => Err(argument.bad("must be a port from 1 to 65535, or a range").remedy("for example 5031 or 5031:5039")),
     }
 }
 

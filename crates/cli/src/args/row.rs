@@ -9,14 +9,12 @@ use std::fmt;
 pub struct OptionRow {
     /// Its name in the code, and its long form if `long` is set.
     pub id: &'static str,
-    /// Whether `--id` can be typed (bbcp has options with a letter only).
-    pub long: bool,
+    /// Whether only bbcp has it.
+    pub bbcp_only: bool,
     /// Another long form.
     pub alias: Option<&'static str>,
-    /// The letter.
+    /// haul's letter (see [`super::letters`]).
     pub letter: Option<char>,
-    /// Another letter for it.
-    pub other_letter: Option<char>,
     /// bbcp's form; `None` for haul's own options.
     pub bbcp: Option<Bbcp>,
     /// Its argument.
@@ -37,11 +35,13 @@ pub struct OptionRow {
 
 /// bbcp's form of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bbcp {
-    /// The letter alone.
-    Letter,
-    /// A further long form with its shortest accepted abbreviation, in letters.
-    Long(&'static str, usize),
+pub struct Bbcp {
+    /// The letter.
+    pub letter: char,
+    /// Another letter for it.
+    pub other_letter: Option<char>,
+    /// The long form with its shortest accepted abbreviation, in letters.
+    pub long: Option<(&'static str, usize)>,
 }
 
 /// How an option takes its argument.
@@ -57,8 +57,10 @@ pub enum Takes {
     Each(&'static str),
     /// One or none.
     Perhaps(&'static str),
-    /// A directory or none: see [`super::scan`].
+    /// A directory; bbcp takes none, too.
     Place(&'static str),
+    /// One after `=`, or none; bbcp requires one.
+    Attached(&'static str),
     /// A time, or none.
     Time {
         /// Name in the help.
@@ -123,10 +125,9 @@ pub(super) const fn row(
 ) -> OptionRow {
     OptionRow {
         id,
-        long: true,
+        bbcp_only: false,
         alias: None,
         letter,
-        other_letter: None,
         bbcp: None,
         takes,
         words: if let Takes::Word { known, .. } = takes { known } else { &[] },
@@ -150,34 +151,38 @@ impl OptionRow {
         self
     }
 
-    pub(super) const fn letter_only(mut self) -> Self {
-        self.long = false;
-        self
-    }
-
     pub(super) const fn or(mut self, alias: &'static str) -> Self {
         self.alias = Some(alias);
         self
     }
 
-    pub(super) const fn or_letter(mut self, letter: char) -> Self {
-        self.other_letter = Some(letter);
-        self
-    }
-
-    /// bbcp's name for it, with its shortest accepted abbreviation, in letters.
-    pub(super) const fn bbcp(self, letters: usize) -> Self {
+    /// bbcp's letter and name for it, with its shortest accepted abbreviation, in letters.
+    pub(super) const fn bbcp(self, letter: char, letters: usize) -> Self {
         let id = self.id;
-        self.bbcp_as(id, letters)
+        self.bbcp_as(id, letter, letters)
     }
 
-    pub(super) const fn bbcp_as(mut self, name: &'static str, letters: usize) -> Self {
-        self.bbcp = Some(Bbcp::Long(name, letters));
+    pub(super) const fn bbcp_as(mut self, name: &'static str, letter: char, letters: usize) -> Self {
+        self.bbcp = Some(Bbcp { letter, other_letter: None, long: Some((name, letters)) });
         self
     }
 
-    pub(super) const fn bbcp_letter(mut self) -> Self {
-        self.bbcp = Some(Bbcp::Letter);
+    /// bbcp's letter for it, without a long name.
+    pub(super) const fn bbcp_letter(mut self, letter: char) -> Self {
+        self.bbcp = Some(Bbcp { letter, other_letter: None, long: None });
+        self
+    }
+
+    /// A second letter of bbcp.
+    pub(super) const fn or_letter(mut self, letter: char) -> Self {
+        if let Some(bbcp) = &mut self.bbcp {
+            bbcp.other_letter = Some(letter);
+        }
+        self
+    }
+
+    pub(super) const fn bbcp_only(mut self) -> Self {
+        self.bbcp_only = true;
         self
     }
 
@@ -227,46 +232,57 @@ impl OptionRow {
         self.id == key || self.alias == Some(key)
     }
 
-    /// Its typed form without an argument: `--streams`, or `-S` without a long form.
+    /// Its typed form without an argument: `--streams`, or bbcp's letter for an option of bbcp alone.
     pub fn typed(&self) -> String {
-        match self.letter {
-            Some(letter) if !self.long => format!("-{letter}"),
+        match self.bbcp {
+            Some(Bbcp { letter, .. }) if self.bbcp_only => format!("-{letter}"),
             _ => format!("--{}", self.id),
         }
     }
 
-    /// Whether this is one of its letters.
-    pub fn has_letter(&self, letter: char) -> bool {
-        self.letter == Some(letter) || self.other_letter == Some(letter)
+    /// Whether this is one of its letters in bbcp.
+    pub fn has_bbcp_letter(&self, letter: char) -> bool {
+        self.bbcp.is_some_and(|bbcp| bbcp.letter == letter || bbcp.other_letter == Some(letter))
     }
 
-    /// Its long forms.
+    /// Its long forms in haul.
     pub fn long_forms(&self) -> impl Iterator<Item = &'static str> {
-        self.long.then_some(self.id).into_iter().chain(self.alias)
+        (!self.bbcp_only).then_some(self.id).into_iter().chain(self.alias)
     }
 
     /// Its usage: `-s, --streams N`.
     pub fn signature(&self) -> String {
-        let mut shown = match self.letter {
-            Some(letter) if self.long => format!("-{letter}, --{}", self.id),
-            Some(letter) => format!("-{letter}"),
-            None => format!("    --{}", self.id),
-        };
-        match self.takes {
-            Takes::Nothing | Takes::Repeats => {}
-            Takes::One(name) | Takes::Each(name) => shown.push_str(&format!(" {name}")),
-            Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
-                shown.push_str(&format!(" [{name}]"))
-            }
+        match self.letter {
+            Some(letter) => format!("-{letter}, --{}{}", self.id, self.argument()),
+            None => format!("    --{}{}", self.id, self.argument()),
         }
-        shown
     }
 
-    /// Its usage with all names: `-w, --windowsz [=]SIZE, -W`.
+    /// Its usage in bbcp: `-t, --timelimit TIME`.
+    pub fn bbcp_signature(&self) -> String {
+        let letter = self.bbcp.map_or(' ', |bbcp| bbcp.letter);
+        match self.bbcp.and_then(|bbcp| bbcp.long) {
+            Some((name, _)) => format!("-{letter}, --{name}{}", self.argument()),
+            None => format!("-{letter}{}", self.argument()),
+        }
+    }
+
+    /// Its argument: ` N`, ` [N]` or nothing.
+    fn argument(&self) -> String {
+        match self.takes {
+            Takes::Nothing | Takes::Repeats => String::new(),
+            Takes::One(name) | Takes::Each(name) => format!(" {name}"),
+            Takes::Attached(name) => format!("[={name}]"),
+            Takes::Perhaps(name) | Takes::Place(name) | Takes::Word { name, .. } | Takes::Time { name, .. } => {
+                format!(" [{name}]")
+            }
+        }
+    }
+
+    /// Its usage with all names: `-w, --windowsz [=]SIZE, --window`.
     pub fn full_signature(&self) -> String {
         let mut shown = self.signature().trim_start().to_owned();
         self.alias.iter().for_each(|alias| shown.push_str(&format!(", --{alias}")));
-        self.other_letter.iter().for_each(|letter| shown.push_str(&format!(", -{letter}")));
         shown
     }
 }

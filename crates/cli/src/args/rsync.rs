@@ -1,265 +1,232 @@
-//! rsync's letters for `haul sync`. Each becomes haul's option with the same meaning, or is refused. Long options are
-//! always haul's. A lone letter with an argument in other commands of haul is refused too: `-i KEY` would copy the key.
+//! rsync's options (rsync(1), version 3.5.0), and haul's for the same. A group of letters, such as `-avzP`, is rsync's
+//! in every command. Long names work in haul, unless haul has an option of that name.
 
-use std::ffi::{OsStr, OsString};
+use super::meaning::Meaning::{self, Is, Nothing, Refused, With};
 
-use super::flags::COPY;
-use super::names::{self, Named};
-use super::row::{OptionRow, Takes};
-use super::{Dialect, UsageError};
-
-/// The meaning of a letter of rsync.
-#[derive(Clone, Copy)]
-enum Meaning {
-    /// Always on in a sync.
-    Implied,
-    /// These options.
-    Is(&'static [&'static str]),
-    /// This option, with the letter's argument.
-    With(&'static str),
-    /// Refused, with the replacement.
-    Refused(&'static str),
+/// An option of rsync.
+pub struct RsyncOption {
+    /// Its long name; empty for those with a letter only.
+    pub long: &'static str,
+    /// Its letter.
+    pub letter: Option<char>,
+    /// Other long names.
+    pub also: &'static [&'static str],
+    /// Whether it takes an argument.
+    pub takes: bool,
+    /// The same in haul.
+    pub meaning: Meaning,
+    /// The opposite, as `--no-NAME`, if it has a meaning other than the default.
+    pub negated: Option<Meaning>,
 }
 
-use Meaning::{Implied, Is, Refused, With};
+const fn switch(long: &'static str, letter: Option<char>, meaning: Meaning) -> RsyncOption {
+    RsyncOption { long, letter, also: &[], takes: false, meaning, negated: None }
+}
 
-/// Every letter of rsync 3.5.0 (rsync(1), "OPTION SUMMARY").
-const LETTERS: &[(char, Meaning)] = &[
-    ('a', Implied),
-    ('r', Implied),
-    ('l', Implied),
-    ('p', Implied),
-    ('t', Implied),
-    ('g', Implied),
-    ('o', Implied),
-    ('E', Implied),
-    ('s', Implied),
-    ('z', Implied),
-    ('h', Implied),
-    ('P', Implied),
-    ('v', Is(&["--verbose"])),
-    ('q', Is(&["--quiet"])),
-    ('n', Is(&["--dry-run"])),
-    ('i', Is(&["--items"])),
-    ('u', Is(&["--update"])),
-    ('c', Is(&["--compare", "digest"])),
-    ('D', Is(&["--devices", "--specials"])),
-    ('H', Is(&["--hard-links"])),
-    ('A', Is(&["--acls"])),
-    ('X', Is(&["--xattrs"])),
-    ('S', Is(&["--sparse=make"])),
-    ('L', Is(&["--symlinks", "follow"])),
-    ('W', Is(&["--delta", "off"])),
-    ('m', Is(&["--no-empty-dirs"])),
-    ('x', Is(&["--one-file-system"])),
-    ('0', Is(&["--null"])),
-    ('4', Is(&["--ipv4=cst"])),
-    ('6', Is(&["--ipv6=cst"])),
-    ('e', With("--rsh")),
-    ('f', With("--filter")),
-    ('@', With("--modify-window")),
-    ('b', Refused("--backup-dir DIR keeps replaced and deleted files")),
-    ('d', Refused("directories are always copied recursively; --exclude '/*/*' skips their contents")),
-    ('I', Refused("--compare digest compares contents instead of times")),
-    ('k', Refused("--symlinks follow follows links to files as well")),
-    ('K', Refused("a symbolic link on the target is replaced by the source's directory")),
-    ('O', Refused("directory times are always preserved")),
-    ('J', Refused("times of symbolic links are always preserved")),
-    ('U', Refused("access times are not preserved")),
-    ('N', Refused("creation times cannot be set")),
-    ('B', Refused("the block size is chosen by file size")),
-    ('y', Refused("--detect-renames searches the whole target for moved files")),
-    ('C', Refused("list the files that CVS ignores with --exclude PATTERN or --exclude-from FILE")),
-    ('F', Refused("--filter-files NAME reads patterns from files in each directory, such as .gitignore")),
-    ('R', Refused("--dirbase BASE recreates paths relative to BASE below the target")),
-    ('T', Refused("partial files are beside their targets; --append DIR moves their resume journals")),
-    ('M', Refused("options apply to both ends")),
-    ('8', Refused("names are always printed unescaped, except for control characters")),
+const fn one(long: &'static str, letter: Option<char>, meaning: Meaning) -> RsyncOption {
+    RsyncOption { takes: true, ..switch(long, letter, meaning) }
+}
+
+impl RsyncOption {
+    const fn also(mut self, names: &'static [&'static str]) -> Self {
+        self.also = names;
+        self
+    }
+
+    const fn negated(mut self, meaning: Meaning) -> Self {
+        self.negated = Some(meaning);
+        self
+    }
+}
+
+const SPEED: Meaning = Nothing;
+const DAEMON: Meaning = Refused("haul serve replaces rsync's daemon");
+const BATCH: Meaning = Refused("batch files have no equivalent");
+const ONLY_ADDED: Meaning = Refused("--inplace updates a file in place; partial copies resume by themselves");
+const BACKUP: Meaning = Refused("--backup-dir DIR keeps replaced and deleted files in DIR, under their own names");
+const OTHER_DIRS: Meaning = Refused("nearest: --link-dest DIR, which hard-links unchanged files");
+const LISTED: Meaning =
+    Refused("--items lists each created, changed and deleted entry, and --json does so for programs");
+
+/// Every option of rsync 3.5.0.
+pub const OPTIONS: &[RsyncOption] = &[
+    switch("verbose", Some('v'), Is(&["--verbose"])),
+    one("info", None, Nothing),
+    one("debug", None, Is(&["--debug"])),
+    one("stderr", None, Nothing),
+    switch("quiet", Some('q'), Is(&["--quiet"])),
+    switch("motd", None, Nothing),
+    switch("checksum", Some('c'), Is(&["--compare=digest"])),
+    switch("archive", Some('a'), Is(&["--archive"])),
+    switch("recursive", Some('r'), Is(&["--recursive"])),
+    switch("inc-recursive", None, Nothing).also(&["i-r"]),
+    switch("relative", Some('R'), Refused("nearest: --dirbase BASE, which recreates paths relative to BASE")),
+    switch("implied-dirs", None, Nothing),
+    switch("backup", Some('b'), BACKUP),
+    one("backup-dir", None, With("--backup-dir", "")),
+    one("suffix", None, BACKUP),
+    switch("update", Some('u'), Is(&["--update"])),
+    switch("inplace", None, Is(&["--inplace"])),
+    switch("append", None, ONLY_ADDED),
+    switch("append-verify", None, ONLY_ADDED),
+    switch("dirs", Some('d'), Refused("--exclude '/*/*' skips the contents of directories")),
+    switch("old-dirs", None, Refused("--exclude '/*/*' skips the contents of directories")).also(&["old-d"]),
+    switch("mkpath", None, Is(&["--mkdir"])),
+    switch("links", Some('l'), Is(&["--symlinks=keep"])).negated(Is(&["--symlinks=ignore"])),
+    switch("copy-links", Some('L'), Is(&["--symlinks=follow"])),
+    switch("copy-unsafe-links", None, Refused("--symlinks follow follows all links")),
+    switch("safe-links", None, Refused("haul serve refuses links that point outside; others are kept as they are")),
+    switch("insecure-links", None, Refused("haul follows no links of other users below the target")),
+    one("confine-root", None, Refused("haul confines both ends to the paths on the command line")),
+    switch("munge-links", None, Refused("links are kept as they are; --symlinks ignore skips them")),
+    switch("copy-dirlinks", Some('k'), Refused("--symlinks follow follows links to files as well")),
+    switch("keep-dirlinks", Some('K'), Refused("a symbolic link on the target is replaced by the directory")),
+    switch("hard-links", Some('H'), Is(&["--hard-links"])),
+    switch("perms", Some('p'), Is(&["--preserve"])),
+    switch("executability", Some('E'), Nothing),
+    one("chmod", None, Refused("--mode 750/640 sets the modes of directories and files")),
+    switch("acls", Some('A'), Is(&["--acls"])),
+    switch("xattrs", Some('X'), Is(&["--xattrs"])),
+    switch("owner", Some('o'), Is(&["--preserve"])),
+    switch("group", Some('g'), Is(&["--preserve"])),
+    switch("devices", None, Is(&["--devices"])),
+    switch("copy-devices", None, Refused("haul - HOST:FILE < /dev/sdb copies a device's contents")),
+    switch("write-devices", None, Refused("haul FILE - > /dev/sdb writes to a device")),
+    switch("specials", None, Is(&["--specials"])),
+    switch("drop-D", None, Nothing),
+    switch("", Some('D'), Is(&["--devices", "--specials"])),
+    switch("times", Some('t'), Nothing),
+    switch("atimes", Some('U'), Refused("access times are not preserved")),
+    switch("open-noatime", None, SPEED),
+    switch("crtimes", Some('N'), Refused("creation times cannot be set on Linux")),
+    switch("omit-dir-times", Some('O'), Refused("directory times are always preserved")),
+    switch("omit-link-times", Some('J'), Refused("times of symbolic links are always preserved")),
+    switch("super", None, Nothing),
+    switch("fake-super", None, Refused("owners are preserved by root only")),
+    switch("sparse", Some('S'), Is(&["--sparse=make"])),
+    switch("preallocate", None, SPEED),
+    switch("dry-run", Some('n'), Is(&["--dry-run"])),
+    switch("whole-file", Some('W'), Is(&["--delta=off"])).negated(Is(&["--delta=auto"])),
+    one("checksum-choice", None, SPEED).also(&["cc"]),
+    switch("one-file-system", Some('x'), Is(&["--one-file-system"])),
+    one("block-size", Some('B'), SPEED),
+    one("rsh", Some('e'), With("--rsh", "")),
+    one("rsync-path", None, Refused("--source-command and --target-command start haul on the hosts")),
+    switch("existing", None, Is(&["--existing"])).also(&["ignore-non-existing"]),
+    switch("ignore-existing", None, Is(&["--ignore-existing"])),
+    switch("remove-source-files", None, Is(&["--remove-source-files"])),
+    switch("delete", None, Is(&["--delete"])),
+    switch("delete-before", None, Is(&["--delete=before"])),
+    switch("delete-during", None, Is(&["--delete=during"])).also(&["del"]),
+    switch("delete-delay", None, Is(&["--delete=after"])),
+    switch("delete-after", None, Is(&["--delete=after"])),
+    switch("delete-excluded", None, Is(&["--delete-excluded"])),
+    switch("ignore-missing-args", None, Refused("a missing source is an error; the others are copied")),
+    switch("delete-missing-args", None, Refused("name the parent directory: --delete removes what it lacks")),
+    switch("ignore-errors", None, Is(&["--ignore-errors"])),
+    switch("force", None, Nothing),
+    one("max-delete", None, With("--max-delete", "")),
+    one("max-size", None, With("--max-size", "")),
+    one("min-size", None, With("--min-size", "")),
+    one("max-alloc", None, SPEED),
+    switch("partial", None, Is(&["--partial"])),
+    one(
+        "partial-dir",
+        None,
+        Refused("partial files are beside their targets, hidden; --journal-dir DIR moves journals"),
+    ),
+    switch("delay-updates", None, Nothing),
+    switch("prune-empty-dirs", Some('m'), Is(&["--no-empty-dirs"])),
+    switch("numeric-ids", None, Is(&["--numeric-ids"])),
+    one("usermap", None, With("--usermap", "")),
+    one("groupmap", None, With("--groupmap", "")),
+    one("chown", None, With("--chown", "")),
+    one("timeout", None, With("--silence", "")),
+    one("contimeout", None, With("--ssh-option", "ConnectTimeout=")),
+    switch("ignore-times", Some('I'), Refused("nearest: --compare digest, which compares contents")),
+    switch("size-only", None, Is(&["--compare=size"])),
+    one("modify-window", Some('@'), With("--modify-window", "")),
+    one("temp-dir", Some('T'), Refused("files are written beside their targets, hidden until they are complete")),
+    switch("fuzzy", Some('y'), Is(&["--detect-renames"])),
+    one("compare-dest", None, OTHER_DIRS),
+    one("copy-dest", None, OTHER_DIRS),
+    one("link-dest", None, With("--link-dest", "")),
+    switch("compress", Some('z'), Is(&["--compress=auto"])).negated(Is(&["--compress=off"])),
+    one("compress-choice", None, With("--compress", "")).also(&["zc"]),
+    one("compress-level", None, With("--compress", "")).also(&["zl"]),
+    one("compress-threads", None, SPEED).also(&["zt"]),
+    one("skip-compress", None, SPEED),
+    switch("cvs-exclude", Some('C'), Refused("list what CVS ignores: --exclude PATTERN, --exclude-from FILE")),
+    one("filter", Some('f'), With("--filter", "")),
+    switch(
+        "",
+        Some('F'),
+        Refused("--filter-files NAME reads patterns from files in each directory, such as .gitignore"),
+    ),
+    one("exclude", None, With("--exclude", "")),
+    one("exclude-from", None, With("--exclude-from", "")),
+    one("include", None, With("--include", "")),
+    one("include-from", None, With("--include-from", "")),
+    one("files-from", None, Refused("--infiles FILE --dirbase BASE copies the paths that FILE lists below BASE")),
+    switch("from0", Some('0'), Is(&["--null"])),
+    switch("old-args", None, Nothing),
+    switch("secluded-args", Some('s'), Nothing).also(&["protect-args"]),
+    switch("trust-sender", None, Nothing),
+    one("copy-as", None, Refused("log in as that user: USER@HOST:PATH")),
+    one("address", None, With("--bind", "")),
+    one("port", None, With("--ssh-port", "")),
+    one("sockopts", None, SPEED),
+    switch("blocking-io", None, SPEED),
+    one("outbuf", None, Nothing),
+    switch("stats", None, Nothing),
+    switch("8-bit-output", Some('8'), Nothing),
+    switch("human-readable", Some('h'), Nothing),
+    switch("progress", None, Nothing),
+    switch("", Some('P'), Nothing),
+    switch("itemize-changes", Some('i'), Is(&["--items"])),
+    one("remote-option", Some('M'), Refused("options apply to both ends")),
+    one("out-format", None, LISTED),
+    one("log-file", None, With("--logfile", "")),
+    one("log-file-format", None, LISTED),
+    one("password-file", None, With("--secret-file", "")),
+    one("early-input", None, DAEMON),
+    switch("list-only", None, Refused("--dry-run shows what would be copied")),
+    one("bwlimit", None, With("--bwlimit", "")),
+    one("stop-after", None, Refused("--timelimit TIME stops after a time: 90, 10m, 2h")).also(&["time-limit"]),
+    one("stop-at", None, Refused("--timelimit TIME stops after a time: 90, 10m, 2h")),
+    switch("fsync", None, Is(&["--fsync=full"])),
+    one("write-batch", None, BATCH),
+    one("only-write-batch", None, BATCH),
+    one("read-batch", None, BATCH),
+    one("protocol", None, Refused("haul speaks its own protocol")),
+    one("iconv", None, Refused("names are copied byte for byte")),
+    one("checksum-seed", None, SPEED),
+    switch("ipv4", Some('4'), Is(&["--ipv4=cst"])),
+    switch("ipv6", Some('6'), Is(&["--ipv6=cst"])),
+    switch("version", Some('V'), Is(&["--version"])),
+    switch("help", None, Is(&["--help"])),
+    switch("daemon", None, DAEMON),
+    switch("server", None, DAEMON),
+    one("config", None, DAEMON),
 ];
 
-/// Replaces rsync's letters by long options.
-pub fn without_letters(words: &[OsString]) -> Result<Vec<OsString>, UsageError> {
-    let mut out = Vec::with_capacity(words.len());
-    let mut words = words.iter().peekable();
-    while let Some(word) = words.next() {
-        let letters = word.to_str().and_then(|word| word.strip_prefix('-')).filter(|letters| !letters.is_empty());
-        match letters {
-            None => out.push(word.clone()),
-            Some("-") => {
-                out.push(word.clone());
-                out.extend(words.by_ref().cloned());
-            }
-            Some(letters) if letters.starts_with('-') => {
-                out.push(word.clone());
-                if takes_next_word(&letters[1..]) {
-                    out.extend(words.next().cloned());
-                }
-            }
-            Some("h") => out.push(word.clone()),
-            Some(letters) => {
-                let next = words.peek().copied();
-                if translate(letters, next, &mut out)? {
-                    out.extend(words.next().cloned());
-                }
-            }
-        }
-    }
-    Ok(out)
+/// The option with a letter.
+pub fn letter(letter: char) -> Option<&'static RsyncOption> {
+    OPTIONS.iter().find(|option| option.letter == Some(letter))
 }
 
-/// Whether this long option always takes the next word.
-fn takes_next_word(long: &str) -> bool {
-    match names::long(COPY, Dialect::Haul, long) {
-        Named::One(row) => needs_argument(row),
-        Named::Several(_) | Named::None(_) => false,
-    }
-}
-
-fn needs_argument(row: &OptionRow) -> bool {
-    matches!(row.takes, Takes::One(_) | Takes::Each(_))
-}
-
-/// Appends the meaning of one word's letters to `out`. Returns whether the last one takes the next word.
-fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) -> Result<bool, UsageError> {
-    refuse_other_commands_argument(letters, next)?;
-    for (at, letter) in letters.char_indices() {
-        let Some((_, meaning)) = LETTERS.iter().find(|(known, _)| *known == letter) else {
-            let Some(own) = names::letter(COPY, Dialect::Haul, letter) else { return Err(unknown(letters, letter)) };
-            // haul's own letter. The rest of the word may be its argument.
-            out.push(format!("-{}", &letters[at..]).into());
-            return Ok(needs_argument(own) && letters.len() == at + letter.len_utf8());
-        };
-        match meaning {
-            Implied => {}
-            Is(words) => out.extend(words.iter().map(OsString::from)),
-            Refused(instead) => {
-                let what = format!("-{letters}: haul sync does not support rsync's -{letter}");
-                return Err(UsageError::new(what).remedy(*instead));
-            }
-            With(option) => {
-                out.push((*option).into());
-                let attached = &letters[at + letter.len_utf8()..];
-                if attached.is_empty() {
-                    return Ok(true);
-                }
-                out.push(attached.into());
-                return Ok(false);
-            }
-        }
-    }
-    Ok(false)
-}
-
-/// Refuses a lone letter with an argument in other commands of haul: it is ambiguous.
-fn refuse_other_commands_argument(letters: &str, next: Option<&OsString>) -> Result<(), UsageError> {
-    let mut chars = letters.chars();
-    let Some((letter, row)) =
-        chars.next().and_then(|letter| Some((letter, names::letter(COPY, Dialect::Haul, letter)?)))
-    else {
-        return Ok(());
+/// The option with a long name, and whether the name negates it.
+pub fn long(name: &str) -> Option<(&'static RsyncOption, bool)> {
+    let named = |name: &str| {
+        let is_named = |option: &&RsyncOption| !name.is_empty() && (option.long == name || option.also.contains(&name));
+        OPTIONS.iter().find(is_named)
     };
-    let is_argument = |known: &[&str]| next.is_some_and(|next| known.iter().any(|word| OsStr::new(word) == next));
-    let may_be_meant = match row.takes {
-        Takes::One(_) | Takes::Each(_) => true,
-        Takes::Word { known, .. } => is_argument(known),
-        Takes::Nothing | Takes::Repeats | Takes::Perhaps(_) | Takes::Place(_) | Takes::Time { .. } => false,
+    let of_letter = |name: &str| {
+        let mut letters = name.chars();
+        letters.next().filter(|_| letters.next().is_none()).and_then(letter)
     };
-    let Some((_, meaning)) = LETTERS.iter().find(|(known, _)| *known == letter) else { return Ok(()) };
-    if !may_be_meant || chars.next().is_some() {
-        return Ok(());
-    }
-    let rsyncs = match meaning {
-        With(_) => return Ok(()),
-        Implied => "implied".to_owned(),
-        Is(words) => words.join(" "),
-        Refused(instead) => (*instead).to_owned(),
-    };
-    let what =
-        format!("-{letter} is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's {}", row.typed());
-    let hint = format!("rsync's -{letter}: {rsyncs}");
-    Err(UsageError::new(what).remedy(hint).remedy(format!("haul's -{letter}: {}", row.typed())))
-}
-
-fn unknown(letters: &str, letter: char) -> UsageError {
-    let error = UsageError::new(format!("-{letters}: letters of haul sync are rsync's, and rsync has no -{letter}"));
-    let first = letters.chars().next().and_then(|first| names::letter(COPY, Dialect::Haul, first));
-    match first {
-        Some(row) => error.remedy(format!("haul's option is {}", row.typed())),
-        None => error.remedy("haul help sync lists the options"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn becomes(line: &str) -> String {
-        let words: Vec<_> = line.split(' ').map(OsString::from).collect();
-        match without_letters(&words) {
-            Ok(words) => words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "),
-            Err(error) => format!("refused: {error}"),
-        }
-    }
-
-    #[test]
-    fn letters_become_equivalent_options() {
-        for (line, options) in [
-            ("-a s/ t/", "s/ t/"),
-            ("-avz s/ t/", "--verbose s/ t/"),
-            ("-aHAXS s t", "--hard-links --acls --xattrs --sparse=make s t"),
-            ("-rlptgoD s t", "--devices --specials s t"),
-            ("-n s t", "--dry-run s t"),
-            ("-vani s t", "--verbose --dry-run --items s t"),
-            ("-c s t", "--compare digest s t"),
-            ("-A s t", "--acls s t"),
-            ("-avP s t", "--verbose s t"),
-            ("-aL s t", "--symlinks follow s t"),
-            ("-e ssh s t", "--rsh ssh s t"),
-            ("-ae ssh s t", "--rsh ssh s t"),
-            ("-@2 s t", "--modify-window 2 s t"),
-            ("--exclude -n s t", "--exclude -n s t"),
-            ("-- -n t", "-- -n t"),
-            ("- t", "- t"),
-            ("-w 4m s t", "-w 4m s t"),
-            ("-vw4m s t", "--verbose -w4m s t"),
-            ("-w -n s t", "-w -n s t"),
-        ] {
-            assert_eq!(becomes(line), options, "{line}");
-        }
-    }
-
-    #[test]
-    fn ambiguous_letters_are_refused() {
-        for (line, expected) in [
-            ("-i key s t", "elsewhere it is haul's --idfile"),
-            ("-l log s t", "elsewhere it is haul's --logfile"),
-            ("-x 2m s t", "elsewhere it is haul's --xfrrate"),
-            ("-s 8 s t", "elsewhere it is haul's --streams"),
-            ("-s8 s t", "does not support rsync's -8"),
-            ("-c off s t", "elsewhere it is haul's --compress"),
-            ("-u s t", "rsync's -u: --update"),
-            ("-I list t", "--compare digest"),
-            ("-ay s t", "--detect-renames"),
-        ] {
-            let refused = becomes(line);
-            assert!(refused.starts_with("refused: ") && refused.contains(expected), "{line}: {refused}");
-        }
-    }
-
-    #[test]
-    fn every_letter_of_rsyncs_is_known() {
-        // Those of rsync(1), version 3.5.0.
-        let letters = "vqcarRbudlLkKHpEAXogDtUNOJSnWxBeIyzCfFs048hPimT@M6";
-        for letter in letters.chars() {
-            assert!(LETTERS.iter().any(|(known, _)| *known == letter), "{letter}");
-        }
-        assert_eq!(LETTERS.len(), letters.chars().count());
-        for words in LETTERS.iter().filter_map(|(_, meaning)| if let Is(words) = meaning { Some(words) } else { None })
-        {
-            let long = words[0].trim_start_matches("--").split('=').next().unwrap();
-            assert!(
-                matches!(names::long(COPY, Dialect::Haul, long), Named::One(row) if row.typed() == format!("--{long}"))
-            );
-        }
-    }
+    named(name).map(|option| (option, false)).or_else(|| {
+        let positive = name.strip_prefix("no-")?;
+        named(positive).or_else(|| of_letter(positive)).map(|option| (option, true))
+    })
 }

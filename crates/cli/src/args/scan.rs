@@ -3,7 +3,7 @@
 //! Two styles are accepted. haul's is that of most programs: options in any position, `-s4` for `-s 4`, and `--` as
 //! their end. bbcp's has options before operands, and the letters of one word take arguments from the following words
 //! in order (`-sP 4 2`). In both, an option takes an optional argument only if it is valid and enough operands remain:
-//! `haul -c 3 db1:` copies the file 3. clap can decide neither, so haul has its own scanner.
+//! `haul --compress 3 db1:` copies the file 3. clap can decide neither, so haul has its own scanner.
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
@@ -12,11 +12,14 @@ use std::vec::IntoIter;
 
 use haul_proto::path::escape;
 
+use super::letters::is_option;
+use super::local_files::LocalFiles;
+use super::meaning::Meaning;
 use super::names::{self, Named};
 use super::row::{OptionRow, Takes};
 use super::time::parse_time;
 use super::values::Values;
-use super::{Dialect, UsageError, flags, habits};
+use super::{Dialect, UsageError, flags, habits, letters, rsync};
 
 /// The command that lists all options.
 const HELP: &str = "haul --help all";
@@ -26,13 +29,15 @@ pub const DEFAULT: &[u8] = b"default";
 
 /// Rules for a scan.
 #[derive(Clone, Copy)]
-pub struct Grammar {
+pub struct Grammar<'a> {
     /// The program of the command line.
     pub dialect: Dialect,
     /// Minimum number of operands. An optional argument never takes one of them.
     pub operands: usize,
     /// Whether words after `--` are returned separately.
     pub has_rest: bool,
+    /// They decide what some letters mean.
+    pub files: &'a dyn LocalFiles,
 }
 
 /// The scanned words.
@@ -47,7 +52,7 @@ pub struct Scanned {
 }
 
 /// Separates options from operands.
-pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar) -> Result<Scanned, UsageError> {
+pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar<'_>) -> Result<Scanned, UsageError> {
     let mut scan = Scan {
         table,
         grammar,
@@ -68,9 +73,9 @@ struct ScannedWord {
     follows: Option<usize>,
 }
 
-struct Scan {
+struct Scan<'a> {
     table: &'static [OptionRow],
-    grammar: Grammar,
+    grammar: Grammar<'a>,
     words: Peekable<IntoIter<OsString>>,
     given: Vec<(&'static OptionRow, Option<OsString>)>,
     /// Options to be reset, and their position.
@@ -79,7 +84,7 @@ struct Scan {
     rest: Vec<OsString>,
 }
 
-impl Scan {
+impl Scan<'_> {
     fn run(&mut self) -> Result<(), UsageError> {
         while let Some(word) = self.words.next() {
             let bytes = word.as_bytes();
@@ -88,7 +93,10 @@ impl Scan {
             } else if let Some(long) = bytes.strip_prefix(b"--") {
                 self.long(long)?;
             } else if is_option(&word) {
-                self.letters(&word)?;
+                match self.grammar.dialect {
+                    Dialect::Haul => self.letters(&word)?,
+                    Dialect::Bbcp => self.bbcp_letters(&word)?,
+                }
             } else {
                 self.found.push(ScannedWord { word, follows: None });
                 if self.grammar.dialect == Dialect::Bbcp {
@@ -133,18 +141,25 @@ impl Scan {
             None => (typed, None),
         };
         let shown = format!("--{}", escape(name));
-        let row = match names::long(self.table, self.grammar.dialect, &String::from_utf8_lossy(name)) {
+        let name = String::from_utf8_lossy(name);
+        let is_haul = self.grammar.dialect == Dialect::Haul;
+        if is_haul && names::exact(self.table, &name).is_none() && self.rsyncs(&shown, &name, attached)? {
+            return Ok(());
+        }
+        let row = match names::long(self.table, self.grammar.dialect, &name) {
             Named::One(row) => row,
             Named::Several(names) => {
                 let all: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
-                let error = UsageError::new(format!("{shown} is ambiguous: {}", all.join(", ")));
-                return Err(self.meant(&shown).map_or(error.clone(), |instead| error.remedy(instead)));
+                return Err(UsageError::new(format!("{shown} is ambiguous: {}", all.join(", "))));
             }
             Named::None(near) => return Err(self.unknown(&shown, near)),
         };
-        // rsync's --group would abbreviate --groupmap.
-        if self.meant(&shown).is_some() && !row.long_forms().any(|form| form.as_bytes() == name) {
-            return Err(self.unknown(&shown, None));
+        if is_haul
+            && row.is(&flags::CHECKSUM)
+            && attached.is_none()
+            && !self.words.peek().is_some_and(habits::is_digest)
+        {
+            return self.add(&shown, OsStr::new("--compare=digest"));
         }
         match (row.takes, attached) {
             (_, Some(DEFAULT)) if self.grammar.dialect == Dialect::Haul => {
@@ -162,63 +177,81 @@ impl Scan {
         }
     }
 
-    fn letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
-        let bytes = &word.as_bytes()[1..];
-        for (at, &byte) in bytes.iter().enumerate() {
-            let Some(row) = names::letter(self.table, self.grammar.dialect, char::from(byte)) else {
-                return Err(self.unknown(&format!("-{}", escape(&[byte])), None));
-            };
-            if self.grammar.dialect == Dialect::Haul {
-                habits::refuse_letter(row)?;
+    /// An option of rsync by its long name. Returns whether it is one.
+    fn rsyncs(&mut self, shown: &str, name: &str, attached: Option<&[u8]>) -> Result<bool, UsageError> {
+        let Some((option, is_negated)) = rsync::long(name) else { return Ok(false) };
+        let argument = match (option.takes && !is_negated, attached) {
+            (false, Some(_)) => return Err(UsageError::new(format!("{shown} takes no argument"))),
+            (true, None) => match self.words.next_if(|word| !is_option(word)) {
+                None => return Err(UsageError::new(format!("{shown} needs an argument"))),
+                argument => argument,
+            },
+            (_, attached) => attached.map(|bytes| OsStr::from_bytes(bytes).to_owned()),
+        };
+        let default = format!("={}", String::from_utf8_lossy(DEFAULT));
+        match (is_negated, option.negated.unwrap_or(option.meaning)) {
+            (true, Meaning::Is(options)) if option.negated.is_none() => {
+                options.iter().try_for_each(|option| self.add(shown, OsStr::new(&(option.to_string() + &default))))?
             }
-            let undoes = bytes[at + 1..].strip_prefix(b"=") == Some(DEFAULT);
-            if undoes && self.grammar.dialect == Dialect::Haul {
-                self.undone.push((self.given.len(), row));
-                return Ok(());
+            (true, Meaning::With(option, _)) => self.add(shown, OsStr::new(&(option.to_owned() + &default)))?,
+            (true, Meaning::Is(options)) => {
+                options.iter().try_for_each(|option| self.add(shown, OsStr::new(option)))?
             }
-            match self.attached(row, &bytes[at + 1..]) {
-                Some(argument) => {
-                    self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
-                    return Ok(());
+            (true, Meaning::Nothing | Meaning::Refused(_)) => {}
+            (false, _) => match (option.meaning, argument) {
+                (Meaning::Is(options), _) => {
+                    options.iter().try_for_each(|option| self.add(shown, OsStr::new(option)))?
                 }
-                None => self.take_argument(row)?,
+                (Meaning::With(option, before), Some(argument)) => {
+                    self.add(shown, &letters::with(option, before, &argument))?
+                }
+                (Meaning::Refused(instead), _) => return Err(letters::refused(shown, instead)),
+                (Meaning::Nothing | Meaning::With(..), _) => {}
+            },
+        }
+        Ok(true)
+    }
+
+    /// Letters of haul.
+    fn letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
+        let expanded = letters::expand(word, self.words.peek().map(OsString::as_os_str), self.grammar.files)?;
+        if expanded.took_next {
+            self.words.next();
+        }
+        let shown = shown(word);
+        expanded.options.iter().try_for_each(|option| self.add(&shown, option))
+    }
+
+    /// Adds a long option in place of `shown`.
+    fn add(&mut self, shown: &str, option: &OsStr) -> Result<(), UsageError> {
+        let bytes = option.as_bytes();
+        let end = bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len());
+        let name = String::from_utf8_lossy(&bytes[..end]);
+        match names::exact(self.table, name.trim_start_matches('-')) {
+            Some(_) => self.long(&bytes[2..]),
+            None => Err(UsageError::new(format!("{shown}: this command has no {name}"))
+                .remedy("haul help COMMAND lists the options of a command")),
+        }
+    }
+
+    fn bbcp_letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
+        for &byte in &word.as_bytes()[1..] {
+            match names::bbcp_letter(self.table, char::from(byte)) {
+                Some(row) => self.take_argument(row)?,
+                None => return Err(self.unknown(&format!("-{}", escape(&[byte])), None)),
             }
         }
         Ok(())
     }
 
-    /// The argument within the same word, if `rest` is one.
-    fn attached<'w>(&self, row: &OptionRow, rest: &'w [u8]) -> Option<&'w [u8]> {
-        if rest.is_empty() || self.grammar.dialect == Dialect::Bbcp {
-            return None;
-        }
-        let begins_with_a_letter = || names::letter(self.table, self.grammar.dialect, char::from(rest[0])).is_some();
-        let without_equals = || rest.strip_prefix(b"=").unwrap_or(rest);
-        match row.takes {
-            Takes::Nothing | Takes::Repeats | Takes::Perhaps(_) => None,
-            // There, the `=` is significant.
-            Takes::One(name) if name.starts_with("[=]") => Some(rest),
-            Takes::One(_) | Takes::Each(_) => Some(without_equals()),
-            Takes::Place(_) => matches!(rest[0], b'=' | b'/').then(without_equals),
-            Takes::Time { .. } => parse_time(&String::from_utf8_lossy(without_equals())).map(|_| without_equals()),
-            Takes::Word { known, .. } => {
-                let is_known = known.iter().any(|word| word.as_bytes() == rest);
-                (is_known || !begins_with_a_letter()).then(without_equals)
-            }
-        }
-    }
-
     /// Adds an option; its argument, if any, is the next word.
     fn take_argument(&mut self, row: &'static OptionRow) -> Result<(), UsageError> {
+        let is_haul = self.grammar.dialect == Dialect::Haul;
         match row.takes {
             Takes::Nothing | Takes::Repeats => self.given.push((row, None)),
-            Takes::One(_) | Takes::Each(_) => {
-                let argument = self.words.next_if(|word| !is_option(word)).ok_or_else(|| self.missing(row))?;
-                if self.grammar.dialect == Dialect::Haul {
-                    habits::refuse_argument(row, &argument)?;
-                }
-                self.given.push((row, Some(argument)));
-            }
+            Takes::Attached(_) if is_haul => self.given.push((row, None)),
+            Takes::Place(_) if is_haul => self.take_next(row)?,
+            Takes::One(_) | Takes::Each(_) | Takes::Attached(_) => self.take_next(row)?,
             Takes::Perhaps(_) | Takes::Place(_) | Takes::Word { .. } | Takes::Time { .. } => {
                 let follows = Some(self.given.len());
                 self.given.push((row, None));
@@ -230,6 +263,12 @@ impl Scan {
         Ok(())
     }
 
+    fn take_next(&mut self, row: &'static OptionRow) -> Result<(), UsageError> {
+        let argument = self.words.next_if(|word| !is_option(word)).ok_or_else(|| self.missing(row))?;
+        self.given.push((row, Some(argument)));
+        Ok(())
+    }
+
     fn missing(&mut self, row: &OptionRow) -> UsageError {
         let typed = row.typed();
         let what = match self.words.peek() {
@@ -237,12 +276,7 @@ impl Scan {
             None => format!("{typed} needs an argument"),
         };
         let error = UsageError::new(what);
-        let habit = habits::meant_without_argument(row).filter(|_| self.grammar.dialect == Dialect::Haul);
-        habit.map_or(error.clone(), |instead| error.remedy(instead)).remedy(format!(
-            "{}: {}",
-            row.signature().trim_start(),
-            row.help
-        ))
+        error.remedy(format!("{}: {}", row.signature().trim_start(), row.help))
     }
 
     fn unknown(&self, shown: &str, near: Option<&str>) -> UsageError {
@@ -251,17 +285,15 @@ impl Scan {
                 .remedy("bbcp -h lists bbcp's options, and haul --help all those of haul");
         }
         let unknown = UsageError::new(format!("unknown option {shown}"));
-        match (self.meant(shown), near) {
+        let unknown = match (habits::meant_by(shown), near) {
             (Some(instead), _) => unknown.remedy(instead),
-            (None, Some(near)) => unknown.remedy(format!("did you mean --{near}?")),
-            (None, None) => unknown,
+            (None, Some(near)) => unknown.remedy(format!("did you mean: --{near}")),
+            (None, None) => unknown.remedy(format!("{HELP} lists all options")),
+        };
+        match self.grammar.files.exists(OsStr::new(shown)) {
+            true => unknown.remedy(format!("for the file of that name, write ./{shown}")),
+            false => unknown,
         }
-        .remedy(format!("{HELP} lists all options; for a file of that name, write ./{shown}"))
-    }
-
-    /// The replacement for an option of scp or rsync.
-    fn meant(&self, shown: &str) -> Option<&'static str> {
-        habits::meant_by(shown).filter(|_| self.grammar.dialect == Dialect::Haul)
     }
 
     /// Assigns optional arguments, as long as enough operands remain.
@@ -291,20 +323,28 @@ impl Scan {
 
 /// Whether this is a valid optional argument.
 fn knows(row: &OptionRow, word: &OsStr, dialect: Dialect) -> bool {
-    let bytes = word.as_bytes();
     match row.takes {
         Takes::Perhaps(_) => true,
-        // bbcp takes any. For haul, it may be a file to copy.
-        Takes::Place(_) => dialect == Dialect::Bbcp || (bytes.starts_with(b"/") && bytes.ends_with(b"/")),
+        // bbcp takes any.
+        Takes::Place(_) => dialect == Dialect::Bbcp,
         Takes::Word { known, .. } => known.iter().any(|known| word == *known),
         Takes::Time { .. } => word.to_str().is_some_and(|word| parse_time(word).is_some()),
         _ => false,
     }
 }
 
-/// `-` alone is an operand.
-fn is_option(word: &OsStr) -> bool {
-    matches!(word.as_bytes(), [b'-', _, ..])
+/// Whether this option of haul takes the next word, whatever that is.
+pub fn takes_next(table: &'static [OptionRow], word: &OsStr) -> bool {
+    let needs = |row: &OptionRow| matches!(row.takes, Takes::One(_) | Takes::Each(_) | Takes::Place(_));
+    let text = word.to_str().unwrap_or_default();
+    match text.strip_prefix("--") {
+        Some(name) if name.contains('=') => false,
+        Some(name) => match names::exact(table, name) {
+            Some(row) => needs(row),
+            None => rsync::long(name).is_some_and(|(option, is_negated)| option.takes && !is_negated),
+        },
+        None => text.len() == 2 && text.chars().nth(1).and_then(letters::named).is_some_and(needs),
+    }
 }
 
 fn shown(word: &OsStr) -> String {

@@ -35,7 +35,7 @@ const KEPT: [&OptionRow; 43] = [
     &flags::IPV4.row,
     &flags::IPV6.row,
     &flags::REVERSE.row,
-    &flags::PORT.row,
+    &flags::DATA_PORTS.row,
     &flags::PATHS.row,
     &flags::TRANSPORT.row,
     &flags::NO_DEPLOY.row,

@@ -30,6 +30,7 @@ use haul_show::exit::Exit;
 use haul_show::lost_output::exit_status;
 use haul_show::output::print;
 
+use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
@@ -43,8 +44,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
 }
 
 fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
-    let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
-    let parsed = parse(dialect, words, &exists);
+    let parsed = parse(dialect, words, &LocalDisk);
     if dialect == Dialect::Bbcp {
         match parsed {
             Ok(Command::Copy(values, operands)) => {

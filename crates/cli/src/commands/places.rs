@@ -35,7 +35,7 @@ pub fn visit(
     paths.iter().try_for_each(|path| refuse_remote(command, path))?;
     let form = if values.is_set(&flags::JSON) { PartialsFormat::Json } else { PartialsFormat::Words };
     let mut account = Account { form, failed: false, found: Sum::default(), removed: Sum::default() };
-    let journals = values.last(&flags::partials::APPEND).map(Path::new);
+    let journals = values.last(&flags::partials::JOURNAL_DIR).map(Path::new);
     for path in paths {
         let found = match find(Path::new(path), journals) {
             Ok(found) => found,

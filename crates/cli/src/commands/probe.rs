@@ -92,9 +92,9 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
         UsageError::new("--save: no remote host to save a profile for").remedy("haul probe --save [SOURCE] host:/path")
     })?;
     let named = copy.last(&flags::CONFIG).map(PathBuf::from);
-    let path = named
-        .or_else(config::users_file)
-        .ok_or_else(|| UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("use -C FILE"))?;
+    let path = named.or_else(config::users_file).ok_or_else(|| {
+        UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("use --config FILE")
+    })?;
     Ok(Saved { path, host, direction })
 }
 

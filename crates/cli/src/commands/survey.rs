@@ -135,7 +135,7 @@ mod tests {
 
     fn planned(words: &str) -> Result<(Ask, Option<String>), UsageError> {
         let words = std::iter::once("survey").chain(words.split_whitespace()).map(OsString::from).collect();
-        match parse(Dialect::Haul, words, &|_| false)? {
+        match parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles)? {
             Command::Survey(values, paths) => asked(&values, &paths),
             other => panic!("{other:?}"),
         }
@@ -146,7 +146,8 @@ mod tests {
         let (ask, host) = planned("a ./b:c").unwrap();
         assert_eq!(ask.paths, [PathBuf::from("a"), "./b:c".into()]);
         assert!(ask.duplicates && ask.sample && ask.target.is_none() && host.is_none() && ask.time == TIME);
-        let (ask, host) = planned("-r --no-duplicates --no-sample --time 5 -@ follow --max-size 1k --to t a").unwrap();
+        let (ask, host) =
+            planned("-r --no-duplicates --no-sample --time 5 --symlinks follow --max-size 1k --to t a").unwrap();
         assert!(!ask.duplicates && !ask.sample && ask.symlinks == Symlinks::Follow);
         assert_eq!((ask.time, ask.filters.limits.max_size), (Duration::from_secs(5), Some(1024)));
         assert_eq!((ask.target, host), (Some("t".into()), None));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Given, file};
 use crate::args::flags::{self, COPY};
+use crate::args::local_files::LocalDisk;
 use crate::args::parse::refused;
 use crate::args::scan::{Grammar, Scanned, scan};
 use crate::args::values::Values;
@@ -66,7 +67,7 @@ fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageErr
 fn options(line: &str) -> Result<Vec<Given>, UsageError> {
     let (option, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let words = [option, argument.trim_start()].into_iter().filter(|word| !word.is_empty());
-    let grammar = Grammar { dialect: Dialect::Bbcp, operands: 0, has_rest: false };
+    let grammar = Grammar { dialect: Dialect::Bbcp, operands: 0, has_rest: false, files: &LocalDisk };
     let Scanned { values, operands, .. } = scan(COPY, words.map(OsString::from).collect(), grammar)?;
     if !option.starts_with('-') {
         return Err(UsageError::new(format!("{}: not an option", file::shown(Path::new(line)))));

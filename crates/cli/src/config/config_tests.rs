@@ -7,7 +7,10 @@ use crate::resolve::{Plan, hosts, plan};
 /// The plan for a command line, with these files: the user's, the system's.
 fn planned(line: &str, texts: &[&str]) -> Result<Plan, String> {
     let words = line.split(' ').map(OsString::from).collect();
-    let Ok(Command::Copy(values, operands)) = parse_words(Dialect::Haul, words, &|_| false) else { panic!("{line}") };
+    let Ok(Command::Copy(values, operands)) = parse_words(Dialect::Haul, words, &crate::args::local_files::PlainFiles)
+    else {
+        panic!("{line}")
+    };
     let names = ["user's", "system's"];
     let load = |(text, name): (&&str, &str)| {
         let sections = parse(name, text).map_err(|error| error.to_string())?;
@@ -41,7 +44,7 @@ fn the_most_specific_section_takes_precedence() {
     assert_eq!(streams("a db2:b"), Some(3));
     assert_eq!(streams("a db12:b"), Some(4));
     assert_eq!(streams("ann@DB1:a b"), Some(5));
-    assert_eq!(streams("-d db1:/base a b"), Some(5));
+    assert_eq!(streams("--dirbase db1:/base a b"), Some(5));
     assert_eq!(streams("a ./db1:b"), Some(2));
 }
 
@@ -53,7 +56,7 @@ fn the_command_line_precedes_the_users_file_and_the_systems() {
     assert_eq!(streams("a db1:b").cpus, [7]);
     assert_eq!(streams("--streams=default a db1:b").streams.count, None);
     assert_eq!(streams("-s 3 -s=default -s 7 a b").streams.count, Some(7));
-    assert_eq!(streams("-s 3 --str=default a b").streams.count, None);
+    assert_eq!(streams("-s 3 --streams=default a b").streams.count, None);
 }
 
 #[test]
@@ -71,7 +74,7 @@ fn a_files_flag_can_be_revoked() {
     assert_eq!(of("a b"), (true, true));
     assert_eq!(of("a db1:b"), (false, false));
     assert_eq!(of("--preserve=default --no-encrypt=default a b"), (false, false));
-    assert_eq!(of("-p=default a b"), (false, true));
+    assert_eq!(of("--preserve=default a b"), (false, true));
     assert_eq!(of("-p a db1:b"), (true, false));
     assert_eq!(good("--ssh-option=default a b", &file).copy.access.login.ssh_options, Vec::<String>::new());
 }
@@ -80,7 +83,7 @@ fn a_files_flag_can_be_revoked() {
 fn settings_in_conflict_with_precedent_ones_are_ignored() {
     let file =
         ["xfrrate = \"1m\"\norder = true\ncipher = \"aes-128-gcm\"\nverify = \"disk\"\nverbose = 1\nport = 5000"];
-    let plan = good("--bwlimit 500 -s 4 --no-encrypt -y none --quiet -H 10.0.0.1:9 a b", &file);
+    let plan = good("--bwlimit 500 -s 4 --no-encrypt -y none --quiet --callback 10.0.0.1:9 a b", &file);
     assert_eq!(plan.copy.options.streams.rate_bytes_per_s, Some(500 << 10));
     assert_eq!(plan.copy.options.streams.count, Some(4));
     assert_eq!(plan.copy.options.streams.network.ports, None);
@@ -148,7 +151,10 @@ fn a_directory_for_the_executable_is_the_hosts_own() {
 fn rsync_like_options_precede_a_file() {
     let file = ["ssh-port = 2222\nidfile = \"file.key\"\nssh-option = \"A=1\""];
     let words = ["--rsh", "ssh -p 9 -o A=0", "a", "b:c"].map(OsString::from).to_vec();
-    let Ok(Command::Copy(values, operands)) = parse_words(Dialect::Haul, words, &|_| false) else { panic!() };
+    let Ok(Command::Copy(values, operands)) = parse_words(Dialect::Haul, words, &crate::args::local_files::PlainFiles)
+    else {
+        panic!()
+    };
     let files = [Loaded { shown: "user's".into(), sections: Some(parse("user's", file[0]).unwrap()) }];
     let hosts = hosts(&values, &operands).unwrap();
     let access = plan(&with_files(values, &files, &hosts), &operands, false).unwrap().copy.access;
@@ -159,5 +165,5 @@ fn rsync_like_options_precede_a_file() {
 #[test]
 fn settings_from_a_file_cause_no_remarks() {
     assert_eq!(good("a h:b", &["reverse = true\nnodns = true\nprogress = 22"]).notes, Vec::<String>::new());
-    assert_eq!(good("-z a h:b", &["nodns = true"]).notes.len(), 1);
+    assert_eq!(good("--buffsz 4m a h:b", &["nodns = true"]).notes.len(), 1);
 }

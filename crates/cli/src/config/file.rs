@@ -36,7 +36,8 @@ pub fn shown(path: &Path) -> String {
 /// Harm by the writer of a file of options.
 const STARTS_COMMANDS: &str = "could make haul start commands";
 /// Remedy for another user's file of options.
-const NAME_ANOTHER: &str = "haul reads only your and root's files; -C FILE reads another one, -C /dev/null none";
+const NAME_ANOTHER: &str =
+    "haul reads only your and root's files; --config FILE reads another one, --config /dev/null none";
 
 /// Returns the contents of a file of options; `None` if it is absent.
 pub fn read(path: &Path) -> Result<Option<String>, UsageError> {

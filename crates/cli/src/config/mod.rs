@@ -12,7 +12,6 @@ mod profile;
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 pub use self::file::{read as text, read_trusted, shown};
@@ -20,7 +19,7 @@ pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags, habits};
+use crate::args::{Dialect, UsageError, flags};
 use crate::resolve::HostNames;
 
 /// Options of a host's login: each end has its own.
@@ -99,7 +98,7 @@ pub fn check_text(shown: &str, text: &str) -> Result<(), UsageError> {
     parse(shown, text).map(drop)
 }
 
-/// Loads the existing files by precedence: that of `-C`, or the user's and the system's.
+/// Loads the existing files by precedence: that of `--config`, or the user's and the system's.
 pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     let load = |path: &Path| {
         let shown = shown(path);
@@ -109,11 +108,8 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     let Some(named) = values.last(&flags::CONFIG) else {
         return file::places().iter().map(|path| load(path)).collect();
     };
-    // scp's -C is another option.
-    let is_ours = named.as_bytes().ends_with(b".toml");
-    let perhaps = |error: UsageError| if is_ours { error } else { error.remedy(habits::SCPS_COMPRESSION) };
-    match load(Path::new(named)).map_err(perhaps)? {
-        Loaded { shown, sections: None } => Err(perhaps(UsageError::new(format!("-C {shown}: no such file")))),
+    match load(Path::new(named))? {
+        Loaded { shown, sections: None } => Err(UsageError::new(format!("--config {shown}: no such file"))),
         loaded => Ok(vec![loaded]),
     }
 }

@@ -220,8 +220,8 @@ fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
                 .collect();
             let unknown = UsageError::new(format!("unknown option {shown}"));
             Err(match nearest(key, &names) {
-                Some(HOST) => unknown.remedy("did you mean [host.\"NAME\"]?"),
-                Some(near) => unknown.remedy(format!("did you mean {near}?")),
+                Some(HOST) => unknown.remedy("did you mean: [host.\"NAME\"]"),
+                Some(near) => unknown.remedy(format!("did you mean: {near}")),
                 None => unknown.remedy("use long names without dashes: haul help config"),
             })
         }

@@ -1,4 +1,4 @@
-//! `-I`: sources from a file or standard input, one per line, read while the copy runs.
+//! `--infiles`: sources from a file or standard input, one per line, read while the copy runs.
 //!
 //! Lines are operands. Everything between two line feeds is a path, blanks and carriage returns included. With `-0`,
 //! NUL ends a path.
@@ -23,7 +23,7 @@ use crate::args::{UsageError, flags};
 /// Longest single wait for the first line.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The list of `-I`, if given. Typed `sources` come before its lines; `base` is that of `-d`.
+/// The list of `--infiles`, if given. Typed `sources` come before its lines; `base` is that of `--dirbase`.
 pub fn list(
     values: &Values,
     sources: &mut Vec<Location>,

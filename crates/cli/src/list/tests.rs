@@ -113,9 +113,15 @@ fn command_line_sources_come_first_and_the_first_line_names_the_host() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"\nb\nh:c\n").unwrap();
     let listed = |words: &[&str], typed: &[&str], base: Option<Location>| {
-        let words =
-            words.iter().copied().chain(["-I", file.path().to_str().unwrap(), "target"]).map(Into::into).collect();
-        let Ok(Command::Copy(values, _)) = parse(Dialect::Haul, words, &|_| false) else { panic!("a copy") };
+        let words = words
+            .iter()
+            .copied()
+            .chain(["--infiles", file.path().to_str().unwrap(), "target"])
+            .map(Into::into)
+            .collect();
+        let Ok(Command::Copy(values, _)) = parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles) else {
+            panic!("a copy")
+        };
         let mut sources = typed.iter().map(|path| parse_operand(OsStr::new(path)).unwrap()).collect();
         let list = list(&values, &mut sources, base).unwrap().unwrap();
         assert!(sources.is_empty());

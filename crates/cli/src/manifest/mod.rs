@@ -176,7 +176,7 @@ fn algorithm_of(line: &ManifestLine, named: Option<ChecksumAlgorithm>) -> anyhow
     if let Some(algorithm) = line.algorithm.or(named) {
         let fits = algorithm.bytes() == line.digest.len() && named.is_none_or(|named| named == algorithm);
         let name = named.unwrap_or(algorithm).name();
-        ensure!(fits, "not {name}, the digest of --checksum-alg or -E");
+        ensure!(fits, "not {name}, the digest of --checksum-alg or --checksum");
         return Ok(algorithm);
     }
     let those: Vec<_> = ChecksumAlgorithm::all().filter(|algorithm| algorithm.bytes() == line.digest.len()).collect();

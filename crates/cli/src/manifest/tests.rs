@@ -37,7 +37,7 @@ fn the_line_the_user_or_the_length_determines_the_digest() {
     );
     assert_eq!(
         wrong(&format!("{}  a\n", md5("00")), Some(ChecksumAlgorithm::Sha1)),
-        ":1: not sha1, the digest of --checksum-alg or -E"
+        ":1: not sha1, the digest of --checksum-alg or --checksum"
     );
     assert_eq!(wrong("0000  a\n", None), ":1: unknown digest of 4 digits");
     assert!(wrong(&format!("{}  a\n{sha512}  b\n", md5("00")), None).starts_with(":2: not md5, unlike the lines"));

@@ -138,7 +138,10 @@ pub fn of_transport(transport: &TransportPath) -> Check {
     let (is_fine, text) = match transport {
         TransportPath::Ssh { because } => (
             false,
-            format!("data goes through ssh, which is slow: {}; open a port and choose it with -Z", harmless(because)),
+            format!(
+                "data goes through ssh, which is slow: {}; open a port and choose it with --data-ports",
+                harmless(because)
+            ),
         ),
         TransportPath::Tcp { instead_of: Some(why), .. } => (true, format!("data connections work; {}", harmless(why))),
         _ => (true, "data connections work".to_owned()),
@@ -249,7 +252,7 @@ pub mod tests {
             "#);
         let transport = of_transport(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
         insta::assert_snapshot!(lines(&[transport]), @r#"
-            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and choose it with -Z
+            ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and choose it with --data-ports
             "#);
     }
 }

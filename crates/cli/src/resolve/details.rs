@@ -21,7 +21,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         (&flags::FORCE, &flags::OMIT, is_hauls),
         (&flags::KEEP, &flags::TRUNCATE, true),
         (&flags::KEEP, &flags::NO_KEEP, true),
-        (&flags::APPEND, &flags::NO_RESUME, true),
+        (&flags::JOURNAL_DIR, &flags::NO_RESUME, true),
         (&flags::BUFFSZ, &flags::FRAME, true),
         (&flags::WINDOWSZ, &flags::FORCED_WINDOW, true),
         (&flags::XFRRATE, &flags::BWLIMIT, true),
@@ -61,7 +61,7 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
     }
     if !stderr_is_terminal {
         return Err(UsageError::new("--tui needs a terminal, but standard error is not one")
-            .remedy("-P 5 prints a progress line every 5 seconds"));
+            .remedy("--progress=5 prints a progress line every 5 seconds"));
     }
     Ok(true)
 }
@@ -71,8 +71,8 @@ pub fn overwrite(values: &Values) -> OverwritePolicy {
     match values.dialect() {
         _ if sync::keeps_existing_entries(values) => OverwritePolicy::Omit,
         _ if values.is_set(&flags::FORCE) && values.is_set(&flags::DELETE) => OverwritePolicy::Follow,
-        _ if values.is_set(&flags::FORCE) => OverwritePolicy::Replace,
-        Dialect::Bbcp if !values.is_set(&flags::APPEND) => OverwritePolicy::ReportEqual,
+        _ if values.first_of(&[&flags::FORCE, &flags::UPDATE]).is_some() => OverwritePolicy::Replace,
+        Dialect::Bbcp if !values.is_set(&flags::JOURNAL_DIR) => OverwritePolicy::ReportEqual,
         _ => OverwritePolicy::Report,
     }
 }
@@ -155,7 +155,7 @@ pub fn shell(values: &Values) -> Result<Shell, UsageError> {
     let Some(command) = values.get(&flags::RSH)? else { return Ok(shell) };
     let other = |what: &str| {
         UsageError::new(format!("--rsh {}: {what}", escape(command.as_bytes())))
-            .remedy("only ssh with -F, -p, -i and -o is supported; for other commands, use -S and -T")
+            .remedy("only ssh with -F, -p, -i and -o is supported; see --source-command and --target-command")
     };
     let mut words = command.split_whitespace();
     if words.next().is_none_or(|program| program.rsplit('/').next() != Some("ssh")) {

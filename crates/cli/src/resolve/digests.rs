@@ -1,4 +1,4 @@
-//! `-E`, `--checksum-alg` and `--expect`: the digest of each file, the end that computes it, and its use.
+//! `--checksum`, `--checksum-alg` and `--expect`: the digest of each file, the end that computes it, and its use.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +24,7 @@ pub struct Digests {
     pub expected: Option<(PathBuf, Option<ChecksumAlgorithm>)>,
 }
 
-/// Destination of `-E`'s output.
+/// Destination of `--checksum`'s output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DigestSink {
     /// On standard output.
@@ -33,7 +33,7 @@ pub enum DigestSink {
     Added(PathBuf),
 }
 
-/// A parsed argument of `-E`.
+/// A parsed argument of `--checksum`.
 struct DigestOutput {
     algorithm: ChecksumAlgorithm,
     at_source: bool,
@@ -67,7 +67,7 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
     let writes_lines = values.is_set(&flags::CHECKSUMS);
     if named.is_some() && !writes_lines && expected.is_none() {
         return Err(UsageError::new("--checksum-alg needs --checksums or --expect")
-            .remedy("to print the digest of each file: -E ALG"));
+            .remedy("to print the digest of each file: --checksum ALG"));
     }
     let of_lines = named.filter(|algorithm| writes_lines && *algorithm != ChecksumAlgorithm::Blake3);
     if let Some(asked) = &asked {
@@ -110,12 +110,14 @@ pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
 /// Refuses a second digest: besides BLAKE3, one is computed, at one end.
 fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expects: bool) -> Result<(), UsageError> {
     if named.is_some_and(|named| named != asked.algorithm && named != ChecksumAlgorithm::Blake3) {
-        return Err(UsageError::new("-E and --checksum-alg name different digests, but only one can be computed")
-            .remedy("name the same digest"));
+        return Err(UsageError::new(
+            "--checksum and --checksum-alg name different digests, but only one can be computed",
+        )
+        .remedy("name the same digest"));
     }
     if asked.at_source && (expects || named.is_some_and(|named| named != ChecksumAlgorithm::Blake3)) {
         return Err(UsageError::new(
-            "-E % computes digests at the source, but digest lists are computed at the target",
+            "--checksum % computes digests at the source, but digest lists are computed at the target",
         )
         .remedy("omit %"));
     }
@@ -151,8 +153,11 @@ fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
 
 fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {
     let (name, digits, shown) = (algorithm.name(), 2 * algorithm.bytes(), escape(text));
-    UsageError::new(format!("-E {name}={shown}: a {name} digest has {digits} hexadecimal digits, not {}", text.len()))
-        .remedy(format!("for a file of that name, write -E {name}=./{shown}"))
+    UsageError::new(format!(
+        "--checksum {name}={shown}: a {name} digest has {digits} hexadecimal digits, not {}",
+        text.len()
+    ))
+    .remedy(format!("for a file of that name, write --checksum {name}=./{shown}"))
 }
 
 /// Parses the name of an algorithm.

@@ -1,4 +1,5 @@
-//! Copies of `null:`: `--duration`, and `-t`, which ends them successfully when its time is up; their compression.
+//! Copies of `null:`: `--duration`, and `--timelimit`, which ends them successfully when its time is up; their
+//! compression.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub const ENDLESS_ZEROS: &str = "null:1024t";
 /// The note of a copy whose zeros are not compressed, since it measures its path.
 pub fn uncompressed(copy: &CopySpec) -> Option<String> {
     let is_other = copy.compression() != copy.options.streams.compression;
-    is_other.then(|| "the zeros of null: are sent uncompressed (-c auto compresses them)".to_owned())
+    is_other.then(|| "the zeros of null: are sent uncompressed (--compress auto compresses them)".to_owned())
 }
 
 /// The duration of the data flow to `target`. Clears a `time_limit` that ends the copy successfully.
@@ -29,7 +30,7 @@ pub fn of_copy(
     let duration = match (values.get(&flags::DURATION)?, keeps_nothing) {
         (Some(_), false) => {
             return Err(UsageError::new("--duration: the target is not null:, so the copy would be incomplete")
-                .remedy("-t TIME stops a copy, and the same command resumes it"));
+                .remedy("--timelimit TIME stops a copy, and the same command resumes it"));
         }
         (duration @ Some(_), true) => duration,
         (None, true) => time_limit.take(),

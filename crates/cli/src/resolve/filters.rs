@@ -235,7 +235,7 @@ mod tests {
 
     fn resolved(words: &[&str]) -> Result<FilterOptions, String> {
         let all = words.iter().chain(&["a", "b"]).map(Into::into).collect();
-        let values = match parse(Dialect::Haul, all, &|_| false) {
+        let values = match parse(Dialect::Haul, all, &crate::args::local_files::PlainFiles) {
             Ok(Command::Copy(values, _)) => values,
             other => panic!("{other:?}"),
         };

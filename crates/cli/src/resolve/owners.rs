@@ -103,7 +103,7 @@ mod tests {
 
     fn of(line: &str) -> Result<OwnerOptions, String> {
         let words = line.split(' ').chain(["a", "b"]).map(Into::into).collect();
-        match parse(Dialect::Haul, words, &|_| false) {
+        match parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles) {
             Ok(Command::Copy(values, _)) => owners(&values, false).map_err(|error| error.to_string()),
             other => panic!("{other:?}"),
         }

@@ -22,7 +22,7 @@ const SIZE: u64 = 4 << 30;
 /// Numbers of streams to try besides haul's choice.
 const STREAMS: [u16; 2] = [1, 4];
 
-/// The probe of `operands`, its output, and `-t`.
+/// The probe of `operands`, its output, and `--timelimit`.
 pub fn probe(
     own: &Values,
     copy: &Values,
@@ -84,7 +84,7 @@ mod tests {
 
     fn planned(words: &str) -> Result<Probe, UsageError> {
         let words = std::iter::once("probe").chain(words.split_whitespace()).map(OsString::from).collect();
-        match parse(Dialect::Haul, words, &|_| false)? {
+        match parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles)? {
             Command::Probe(own, copy, operands) => Ok(probe(&own, &copy, &operands, false)?.0),
             other => panic!("{other:?}"),
         }

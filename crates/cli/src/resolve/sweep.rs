@@ -26,7 +26,7 @@ const OUT: &str = "sweep";
 /// Interval between progress checks.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
-/// The sweep of `operands`, its output, and `-t`.
+/// The sweep of `operands`, its output, and `--timelimit`.
 pub fn sweep(
     values: &Values,
     operands: &[OsString],
@@ -114,7 +114,7 @@ fn refuse_irremovable_targets(values: &Values, target: &Location) -> Result<(), 
             .remedy("measure downloads instead: haul sweep haul://... null:"));
     }
     match stays && values.is_set(&flags::TARGET_COMMAND) {
-        true => Err(UsageError::new("haul sweep cannot delete its copies from a host that -T reaches")
+        true => Err(UsageError::new("haul sweep cannot delete its copies from a host that --target-command reaches")
             .remedy("reach it with ssh (--ssh-option, ssh_config), or use null: as its path")),
         false => Ok(()),
     }

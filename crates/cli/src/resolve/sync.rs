@@ -157,7 +157,7 @@ pub fn refuse_incomplete(values: &Values, is_sync: bool) -> Result<(), UsageErro
         return Err(UsageError::new("nothing to do: these options neither create nor replace files")
             .remedy("omit --existing, or the option that skips existing files"));
     }
-    let replacing = values.first_of(&[&flags::UPDATE, &flags::EXISTING, &flags::BACKUP_DIR]);
+    let replacing = values.first_of(&[&flags::EXISTING, &flags::BACKUP_DIR]);
     match replacing.filter(|_| !is_sync && !values.is_set(&flags::FORCE)) {
         Some(row) => {
             Err(UsageError::new(format!("{} needs -f: a copy does not replace files without it", row.typed()))
@@ -174,10 +174,10 @@ fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
             .remedy("name whole directories: haul sync --delete SOURCE/ TARGET/"))
     };
     if values.is_set(&flags::INFILES) {
-        return whole("-I", "since it would delete everything that the list does not name");
+        return whole("--infiles", "since it would delete everything that the list does not name");
     }
     if values.is_set(&flags::DIRBASE) {
-        return whole("-d", "since it would delete everything beside the sources");
+        return whole("--dirbase", "since it would delete everything beside the sources");
     }
     let is_recursive = values.first_of(&[&flags::RECURSIVE, &flags::ARCHIVE]).is_some();
     match is_sync || (is_recursive && values.is_set(&flags::FORCE)) {

@@ -17,7 +17,7 @@ fn a_sync_keeps_the_same_as_rsync_a_and_removes_nothing() {
     assert!(metadata.owner_and_mode && metadata.preserve == PreserveOptions::default());
     assert_eq!(sync, SyncOptions { into: true, ..SyncOptions::default() });
     assert!(!delete_first);
-    let copied = options("-rf a b");
+    let copied = options("-r -f a b");
     assert!(!copied.metadata.owner_and_mode && copied.target.write.overwrite == OverwritePolicy::Replace);
     assert_eq!(copied.target.sync, SyncOptions::default());
 }
@@ -37,7 +37,7 @@ fn only_in_a_sync_a_trailing_slash_means_the_contents() {
 
 #[test]
 fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
-    for (how, into) in [("sync", true), ("-rf", false)] {
+    for (how, into) in [("sync", true), ("-r -f", false)] {
         let options = |options: &str| self::options(&format!("{how} {options} a b"));
         let rules = |line: &str| SyncOptions { into: false, ..options(line).target.sync };
         assert_eq!(options("--items").target.sync.into, into);
@@ -104,7 +104,7 @@ fn explicit_modes_and_a_servers_own_override_preserved_ones() {
 fn settings_of_a_file_apply_only_to_matching_jobs() {
     let values = |line: &str| {
         let words = line.split(' ').map(OsString::from).collect();
-        match crate::args::parse::parse(crate::args::Dialect::Haul, words, &|_| false) {
+        match crate::args::parse::parse(crate::args::Dialect::Haul, words, &crate::args::local_files::PlainFiles) {
             Ok(crate::args::parse::Command::Sync(values, _)) => {
                 values.and(vec![(&flags::MAX_DELETE.row, Some(OsString::from("5")))])
             }
@@ -126,7 +126,7 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
     let lines = [
         "-r --delete a b",
         "-f --delete a b",
-        "-rO --delete a b",
+        "-r --omit --delete a b",
         "sync --delete --infiles list b",
         "sync --delete --dirbase base a b",
         "sync --delete=now a b",
@@ -135,7 +135,6 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
         "sync --max-delete 3 a b",
         "sync --delete --max-delete -1 a b",
         "sync --delete --max-delete many a b",
-        "-r --update a b",
         "-r --existing a b",
         "-r --backup-dir old a b",
         "sync --existing --ignore-existing a b",
@@ -148,8 +147,8 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
         "sync --update --ignore-existing a b",
         "sync --compare size --ignore-existing a b",
         "sync --compare size --omit a b",
-        "-rf --compare exists a b",
-        "-rf --ignore-existing a b",
+        "-r -f --compare exists a b",
+        "-r -f --ignore-existing a b",
         "sync --compare contents a b",
         "sync --inplace --backup-dir old a b",
         "sync --inplace --link-dest d a b",
@@ -168,182 +167,172 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
         "sync null:1g b",
         "sync a db1:null:",
         "--dry-run a -",
-        "-N o --compare size a b",
-        "-R --items a b",
+        "--pipe o --compare size a b",
+        "--realtime --items a b",
         "--items null:1g b",
         "sync --delete --remove-source-files a b",
-        "sync -i a b c",
     ];
     let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).map(|_| "works").unwrap_err()));
-    insta::assert_snapshot!(said.join("\n\n"), @r#"
-        $ haul -r --delete a b
-        --delete needs -r and -f in a copy
-        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    insta::assert_snapshot!(said.join("\n\n"), @"
+    $ haul -r --delete a b
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul -f --delete a b
-        --delete needs -r and -f in a copy
-        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    $ haul -f --delete a b
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul -rO --delete a b
-        --delete needs -r and -f in a copy
-        hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    $ haul -r --omit --delete a b
+    --delete needs -r and -f in a copy
+    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
-        $ haul sync --delete --infiles list b
-        --delete cannot be used with -I, since it would delete everything that the list does not name
-        hint: name whole directories: haul sync --delete SOURCE/ TARGET/
+    $ haul sync --delete --infiles list b
+    --delete cannot be used with --infiles, since it would delete everything that the list does not name
+    hint: name whole directories: haul sync --delete SOURCE/ TARGET/
 
-        $ haul sync --delete --dirbase base a b
-        --delete cannot be used with -d, since it would delete everything beside the sources
-        hint: name whole directories: haul sync --delete SOURCE/ TARGET/
+    $ haul sync --delete --dirbase base a b
+    --delete cannot be used with --dirbase, since it would delete everything beside the sources
+    hint: name whole directories: haul sync --delete SOURCE/ TARGET/
 
-        $ haul sync --delete=now a b
-        --delete now: must be before, during or after
+    $ haul sync --delete=now a b
+    --delete now: must be before, during or after
 
-        $ haul sync --delete-excluded a b
-        --delete-excluded needs --delete
+    $ haul sync --delete-excluded a b
+    --delete-excluded needs --delete
 
-        $ haul sync --ignore-errors a b
-        --ignore-errors needs --delete
+    $ haul sync --ignore-errors a b
+    --ignore-errors needs --delete
 
-        $ haul sync --max-delete 3 a b
-        --max-delete needs --delete
+    $ haul sync --max-delete 3 a b
+    --max-delete needs --delete
 
-        $ haul sync --delete --max-delete -1 a b
-        --max-delete needs an argument, but -1 is an option
-        hint: --max-delete N: with --delete, delete nothing if it is more than N
+    $ haul sync --delete --max-delete -1 a b
+    --max-delete needs an argument, but -1 is an option
+    hint: --max-delete N: with --delete, delete nothing if it is more than N
 
-        $ haul sync --delete --max-delete many a b
-        --max-delete many: must be a whole number from 0 to 4294967295
+    $ haul sync --delete --max-delete many a b
+    --max-delete many: must be a whole number from 0 to 4294967295
 
-        $ haul -r --update a b
-        --update needs -f: a copy does not replace files without it
-        hint: add -f, or use haul sync SOURCE... TARGET
+    $ haul -r --existing a b
+    --existing needs -f: a copy does not replace files without it
+    hint: add -f, or use haul sync SOURCE... TARGET
 
-        $ haul -r --existing a b
-        --existing needs -f: a copy does not replace files without it
-        hint: add -f, or use haul sync SOURCE... TARGET
+    $ haul -r --backup-dir old a b
+    --backup-dir needs -f: a copy does not replace files without it
+    hint: add -f, or use haul sync SOURCE... TARGET
 
-        $ haul -r --backup-dir old a b
-        --backup-dir needs -f: a copy does not replace files without it
-        hint: add -f, or use haul sync SOURCE... TARGET
+    $ haul sync --existing --ignore-existing a b
+    nothing to do: these options neither create nor replace files
+    hint: omit --existing, or the option that skips existing files
 
-        $ haul sync --existing --ignore-existing a b
-        nothing to do: these options neither create nor replace files
-        hint: omit --existing, or the option that skips existing files
+    $ haul sync --existing --hard-links a b
+    --existing cannot be used with --hard-links
 
-        $ haul sync --existing --hard-links a b
-        --existing cannot be used with --hard-links
+    $ haul sync --existing --archive a b
+    --existing cannot be used with --archive
 
-        $ haul sync --existing --archive a b
-        --existing cannot be used with --archive
+    $ haul sync --existing --link-dest d a b
+    --existing cannot be used with --link-dest
 
-        $ haul sync --existing --link-dest d a b
-        --existing cannot be used with --link-dest
+    $ haul sync --existing --detect-renames a b
+    --existing cannot be used with --detect-renames
 
-        $ haul sync --existing --detect-renames a b
-        --existing cannot be used with --detect-renames
+    $ haul sync --delete=before --detect-renames a b
+    --detect-renames cannot be used with --delete=before, which deletes moved files first
+    hint: use --delete, which deletes after the copy
 
-        $ haul sync --delete=before --detect-renames a b
-        --detect-renames cannot be used with --delete=before, which deletes moved files first
-        hint: use --delete, which deletes after the copy
+    $ haul sync --update --compare exists a b
+    --compare cannot be used with --update
 
-        $ haul sync --update --compare exists a b
-        --compare cannot be used with --update
+    $ haul sync --update --ignore-existing a b
+    --update cannot be used with --ignore-existing
 
-        $ haul sync --update --ignore-existing a b
-        --update cannot be used with --ignore-existing
+    $ haul sync --compare size --ignore-existing a b
+    --compare cannot be used with --ignore-existing
 
-        $ haul sync --compare size --ignore-existing a b
-        --compare cannot be used with --ignore-existing
+    $ haul sync --compare size --omit a b
+    --compare cannot be used with --omit
 
-        $ haul sync --compare size --omit a b
-        --compare cannot be used with --omit
+    $ haul -r -f --compare exists a b
+    --compare cannot be used with --force
 
-        $ haul -rf --compare exists a b
-        --compare cannot be used with --force
+    $ haul -r -f --ignore-existing a b
+    --force cannot be used with --ignore-existing
 
-        $ haul -rf --ignore-existing a b
-        --force cannot be used with --ignore-existing
+    $ haul sync --compare contents a b
+    --compare contents: must be time, size, digest or exists
 
-        $ haul sync --compare contents a b
-        --compare contents: must be time, size, digest or exists
+    $ haul sync --inplace --backup-dir old a b
+    --inplace cannot be used with --backup-dir
 
-        $ haul sync --inplace --backup-dir old a b
-        --inplace cannot be used with --backup-dir
+    $ haul sync --inplace --link-dest d a b
+    --inplace cannot be used with --link-dest
 
-        $ haul sync --inplace --link-dest d a b
-        --inplace cannot be used with --link-dest
+    $ haul sync --inplace --compare exists a b
+    --compare cannot be used with --inplace
 
-        $ haul sync --inplace --compare exists a b
-        --compare cannot be used with --inplace
+    $ haul sync --dry-run --checksums sums a b
+    --dry-run cannot be used with --checksums
 
-        $ haul sync --dry-run --checksums sums a b
-        --dry-run cannot be used with --checksums
+    $ haul sync --dry-run --checksum md5 a b
+    --dry-run cannot be used with --checksum
 
-        $ haul sync --dry-run --checksum md5 a b
-        --dry-run cannot be used with --checksum
+    $ haul sync --dry-run --expect sums a b
+    --dry-run cannot be used with --expect
 
-        $ haul sync --dry-run --expect sums a b
-        --dry-run cannot be used with --expect
+    $ haul sync --dry-run --quiet a b
+    --quiet cannot be used with --dry-run
 
-        $ haul sync --dry-run --quiet a b
-        --quiet cannot be used with --dry-run
+    $ haul --items --quiet a b
+    --quiet cannot be used with --items
 
-        $ haul --items --quiet a b
-        --quiet cannot be used with --items
+    $ haul sync --backup-dir= a b
+    --backup-dir: empty directory name
 
-        $ haul sync --backup-dir= a b
-        --backup-dir: empty directory name
+    $ haul sync --backup-dir db1:/old a db1:b
+    --backup-dir db1:/old: the directory is on the target's host, and takes no host name
+    hint: omit the host; for a directory of that name, write ./db1:/old
 
-        $ haul sync --backup-dir db1:/old a db1:b
-        --backup-dir db1:/old: the directory is on the target's host, and takes no host name
-        hint: omit the host; for a directory of that name, write ./db1:/old
+    $ haul sync --link-dest db1:/old a db1:b
+    --link-dest db1:/old: the directory is on the target's host, and takes no host name
+    hint: omit the host; for a directory of that name, write ./db1:/old
 
-        $ haul sync --link-dest db1:/old a db1:b
-        --link-dest db1:/old: the directory is on the target's host, and takes no host name
-        hint: omit the host; for a directory of that name, write ./db1:/old
+    $ haul sync --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d a b
+    --link-dest: more than 20 directories
+    hint: name the newest ones
 
-        $ haul sync --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d --link-dest d a b
-        --link-dest: more than 20 directories
-        hint: name the newest ones
+    $ haul sync - b
+    haul sync needs directories, not a pipe
+    hint: use haul SOURCE TARGET
 
-        $ haul sync - b
-        haul sync needs directories, not a pipe
-        hint: use haul SOURCE TARGET
+    $ haul sync --pipe i a b
+    haul sync needs directories, not a pipe
+    hint: use haul SOURCE TARGET
 
-        $ haul sync --pipe i a b
-        haul sync needs directories, not a pipe
-        hint: use haul SOURCE TARGET
+    $ haul sync null:1g b
+    haul sync needs directories, not null:
+    hint: use haul SOURCE TARGET
 
-        $ haul sync null:1g b
-        haul sync needs directories, not null:
-        hint: use haul SOURCE TARGET
+    $ haul sync a db1:null:
+    haul sync needs directories, not null:
+    hint: use haul SOURCE TARGET
 
-        $ haul sync a db1:null:
-        haul sync needs directories, not null:
-        hint: use haul SOURCE TARGET
+    $ haul --dry-run a -
+    --dry-run cannot be used with a pipe
 
-        $ haul --dry-run a -
-        --dry-run cannot be used with a pipe
+    $ haul --pipe o --compare size a b
+    --compare cannot be used with a pipe
 
-        $ haul -N o --compare size a b
-        --compare cannot be used with a pipe
+    $ haul --realtime --items a b
+    --items cannot be used with a pipe
 
-        $ haul -R --items a b
-        --items cannot be used with a pipe
+    $ haul --items null:1g b
+    --items cannot be used with null:
 
-        $ haul --items null:1g b
-        --items cannot be used with null:
-
-        $ haul sync --delete --remove-source-files a b
-        --remove-source-files cannot be used with --delete, which would delete the moved files
-        hint: run haul sync --delete first, then haul sync --remove-source-files --compare digest
-
-        $ haul sync -i a b c
-        -i is ambiguous: letters of haul sync are rsync's, but elsewhere it is haul's --idfile
-        hint: rsync's -i: --items
-        hint: haul's -i: --idfile
-        "#);
+    $ haul sync --delete --remove-source-files a b
+    --remove-source-files cannot be used with --delete, which would delete the moved files
+    hint: run haul sync --delete first, then haul sync --remove-source-files --compare digest
+    ");
 }
 
 #[test]
@@ -358,7 +347,7 @@ fn meaningful_combinations_are_accepted() {
         "sync --delete --archive --force a b",
         "--archive -f --delete a b",
         "-r --items --link-dest 1 a b",
-        "-rO --compare exists a b",
+        "-r --omit --compare exists a b",
         "sync --infiles list b",
     ] {
         let line = line.replace("list", "/dev/null");

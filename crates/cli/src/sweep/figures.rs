@@ -275,7 +275,7 @@ pub fn flattery(copy: &CopySpec, transport: Option<&TransportPath>, runs: &[Swee
         warnings.push("blocks were shared and not copied (reflink)");
     }
     if any(&|run| run.bytes_on_wire > 0.0 && run.bytes_on_wire < run.bytes * 0.9) {
-        warnings.push("the data was compressed: rates depend on it (see -c off)");
+        warnings.push("the data was compressed: rates depend on it (see --compress off)");
     }
     if matches!(transport, Some(TransportPath::Tcp { .. }))
         && copy.target.host == Host::Local

@@ -160,7 +160,7 @@ pub mod tests {
     /// The options of `haul sweep LINE a b`.
     pub fn given(line: &str) -> Values {
         let words = ["sweep"].into_iter().chain(line.split_whitespace()).chain(["a", "b"]);
-        match parse(Dialect::Haul, words.map(OsString::from).collect(), &|_| false) {
+        match parse(Dialect::Haul, words.map(OsString::from).collect(), &crate::args::local_files::PlainFiles) {
             Ok(Command::Sweep(values, _)) => values,
             other => panic!("{other:?}"),
         }
@@ -189,7 +189,7 @@ pub mod tests {
         assert_eq!(labels("--streams 4,4,4"), ["streams 4"], "each once");
         assert_eq!(labels("--windows slac,=3m").len(), 9);
         assert_eq!(labels("--engines auto"), ["automatic"]);
-        assert_eq!(labels("-q 0,8 --sizes 1m,1g").len(), 4);
+        assert_eq!(labels("--qos 0,8 --sizes 1m,1g").len(), 4);
         assert_eq!(labels("--durations 2s --targets c,b"), ["duration 2s, target b", "duration 2s, target c"]);
     }
 
@@ -208,7 +208,7 @@ pub mod tests {
             (Some("4".as_ref()), Some("1m".as_ref()), Some("key".as_ref()))
         );
         assert_eq!(one.given().iter().filter(|(row, _)| row.is(&flags::STREAMS)).count(), 1);
-        let values = given("--sizes 1m -q 8 --targets c");
+        let values = given("--sizes 1m --qos 8 --targets c");
         let setting = &settings(&values, "b").unwrap()[1];
         assert_eq!(
             (setting.word(&flags::sweep::SIZE), setting.word(&flags::sweep::TARGET), setting.word(&flags::STREAMS)),

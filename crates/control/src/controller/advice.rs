@@ -71,16 +71,16 @@ impl AdviceEvents<'_> {
             Advice::Window(window) => self.window(window),
             Advice::OwnWindows => plain("the kernel's autotuned windows can be larger: omit -w".to_owned()),
             Advice::Streams { streams } => option("more streams", format!("-s {streams}")),
-            Advice::Incompressible => option("this data is incompressible", "-c off".to_owned()),
-            Advice::LighterCompression => option("faster compression", "-c lz4".to_owned()),
-            Advice::Compress => option("compression (it is off)", "-c auto".to_owned()),
+            Advice::Incompressible => option("this data is incompressible", "--compress off".to_owned()),
+            Advice::LighterCompression => option("faster compression", "--compress lz4".to_owned()),
+            Advice::Compress => option("compression (it is off)", "--compress auto".to_owned()),
             Advice::Cipher => option("a cipher with hardware support on both hosts", "--cipher auto".to_owned()),
             Advice::Congestion => option(
                 "a congestion control that tolerates losses (first, if needed: modprobe tcp_bbr at the source)",
                 "--congestion bbr".to_owned(),
             ),
             Advice::KeepBelow { bytes_per_s } => {
-                option("a policer on the path drops packets above this rate", format!("-x {bytes_per_s}"))
+                option("a policer on the path drops packets above this rate", format!("--xfrrate {bytes_per_s}"))
             }
             Advice::NoSync => option("no fsync (a power cut may then lose files)", "--fsync none".to_owned()),
             Advice::HashOnce => plain("no second hash at the target: omit --verify=memory".to_owned()),

@@ -1,5 +1,5 @@
-//! `-d`: sources relative to a base, with their relative paths recreated below the target. The controller derives these
-//! paths from the command line; the ends only receive them.
+//! `--dirbase`: sources relative to a base, with their relative paths recreated below the target. The controller derives
+//! these paths from the command line; the ends only receive them.
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +38,7 @@ pub fn source_parents(source: &Location) -> Result<Vec<Name>, Error> {
     }
     let no_way = || {
         let shown = escape(path);
-        Error::Usage(format!("{shown} leads out of the base (-d)\nwrite the path without .."))
+        Error::Usage(format!("{shown} leads out of the base (--dirbase)\nwrite the path without .."))
     };
     let own_name = haul_base::copy::display_path::own_name(&source.path).is_some();
     let components = Path::new(&source.path).components();

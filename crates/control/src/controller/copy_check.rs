@@ -6,7 +6,7 @@ use haul_base::copy::spec::CopySpec;
 /// Refuses a copy that contradicts itself.
 pub fn check_copy(copy: &CopySpec) -> Result<(), Error> {
     if copy.sources.is_empty() == copy.list.is_none() {
-        return Err(Error::Usage("sources are either arguments or a list (-I), not both".into()));
+        return Err(Error::Usage("sources are either arguments or a list (--infiles), not both".into()));
     }
     let sync = &copy.options.target.sync;
     if sync.source_removes && (sync.deletes() || sync.replaces_trees) {

@@ -109,7 +109,7 @@ impl BatchWindow {
 #[derive(Debug, thiserror::Error)]
 enum ListedSourceError {
     /// An absolute path has no place below the base.
-    #[error("absolute path in a list with a base (-d)\nwrite the path relative to the base")]
+    #[error("absolute path in a list with a base (--dirbase)\nwrite the path relative to the base")]
     AbsolutePath,
     /// The path leads out of the base.
     #[error("{0}")]
@@ -122,7 +122,7 @@ enum ListedSourceError {
     PathLength,
     /// An earlier line has the same destination.
     #[error(
-        "an earlier line has the same name at the target\nuse a base (-d) to recreate paths there, or copy it separately to another directory"
+        "an earlier line has the same name at the target\nuse a base (--dirbase) to recreate paths there, or copy it separately to another directory"
     )]
     DuplicateTarget,
 }

@@ -123,8 +123,8 @@ fn route(to: IpAddr, link: u16, connector: WorkerRole, bound: Option<&BindAddres
     Some(Route { from: Some(*from), interface: bound.interface.clone(), ..route })
 }
 
-/// Returns the direction for `-H`. The end with the address accepts there; if neither reports it, the target does, or
-/// the source with `-z`.
+/// Returns the direction for `--callback`. The end with the address accepts there; if neither reports it, the target
+/// does, or the source with `--reverse`.
 fn callback_direction(
     callback: &CallbackAddress,
     copy: &CopySpec,
@@ -137,8 +137,10 @@ fn callback_direction(
     let has = |role: &WorkerRole| addresses.iter().any(|address| local(workers, *role, address).is_some());
     let acceptor = [wanted, wanted.other()].into_iter().find(has).unwrap_or(wanted);
     if network.reverse && acceptor != WorkerRole::Source {
-        let text =
-            format!("with -z the target connects to the source, but -H {} is the target's own address", callback.host);
+        let text = format!(
+            "with --reverse the target connects to the source, but --callback {} is the target's own address",
+            callback.host
+        );
         return Err(Error::Usage(format!("{text}\nomit one of them")));
     }
     let connector = acceptor.other();
@@ -148,15 +150,16 @@ fn callback_direction(
 }
 
 fn looked_up(host: &str, family: Option<AddressFamily>) -> Result<Vec<IpAddr>, Error> {
-    let found = (host, 0)
-        .to_socket_addrs()
-        .map_err(|error| Error::Usage(format!("-H {host}: cannot resolve the name: {error}\nuse an address")))?;
+    let found = (host, 0).to_socket_addrs().map_err(|error| {
+        Error::Usage(format!("--callback {host}: cannot resolve the name: {error}\nuse an address"))
+    })?;
     let of_family = |address: &IpAddr| family.is_none_or(|family| family.has(address));
     let found: Vec<_> = found.map(|address| address.ip()).filter(of_family).collect();
     match (found.is_empty(), family) {
-        (true, Some(family)) => {
-            Err(Error::Usage(format!("-H {host}: no address that {} permits\nomit one of them", family.option())))
-        }
+        (true, Some(family)) => Err(Error::Usage(format!(
+            "--callback {host}: no address that {} permits\nomit one of them",
+            family.option()
+        ))),
         _ => Ok(found),
     }
 }

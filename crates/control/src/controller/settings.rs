@@ -119,7 +119,7 @@ pub fn suite_name(suite: CipherSuite) -> Cipher {
     }
 }
 
-/// Returns the ports chosen by the user; a port of `-H` is the only one.
+/// Returns the ports chosen by the user; a port of `--callback` is the only one.
 pub(super) fn ports(network: &NetworkOptions) -> Option<(u16, u16)> {
     let port = network.callback.as_ref().and_then(|callback| callback.port);
     port.map(|port| (port, port)).or(network.ports)

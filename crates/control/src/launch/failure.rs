@@ -15,11 +15,11 @@ const SHOWN_LINES: usize = 3;
 pub(super) struct LaunchScene {
     /// The host as the user named it.
     pub host: String,
-    /// The end, which decides between `-S` and `-T`.
+    /// The end, which decides between `--source-command` and `--target-command`.
     pub end: End,
     /// A command that tests the connection alone.
     pub attempt: String,
-    /// A quoted `-S` or `-T` command, with an example path of an administrator's.
+    /// A quoted `--source-command` or `--target-command` command, with an example path of an administrator's.
     pub example: String,
     /// Whether the user gave the command.
     pub own_command: bool,
@@ -206,8 +206,8 @@ impl LaunchScene {
 
     fn option(&self) -> &'static str {
         match self.end {
-            End::Source => "-S",
-            End::Target => "-T",
+            End::Source => "--source-command",
+            End::Target => "--target-command",
         }
     }
 
@@ -371,9 +371,10 @@ mod tests {
             noise: Vec::new(),
         };
         let error = scene.ended(&remains).to_string();
-        assert!(error.starts_with("the program of -S was not found on ann@db1"), "{error}");
+        assert!(error.starts_with("the program of --source-command was not found on ann@db1"), "{error}");
         assert!(
-            error.contains("the command said: bash") && error.ends_with("-S 'ssh -p 2222 %U@%H /opt/bin/haul'"),
+            error.contains("the command said: bash")
+                && error.ends_with("--source-command 'ssh -p 2222 %U@%H /opt/bin/haul'"),
             "{error}"
         );
     }
@@ -392,6 +393,6 @@ mod tests {
             error.starts_with("another version of haul on ann@db1 (/usr/bin/haul haul 0.0.1 protocol 0), and"),
             "{error}"
         );
-        assert!(error.contains("-T 'ssh -p 2222 %U@%H /opt/bin/haul'"), "{error}");
+        assert!(error.contains("--target-command 'ssh -p 2222 %U@%H /opt/bin/haul'"), "{error}");
     }
 }

@@ -39,8 +39,9 @@ pub struct StartControl<'a> {
 /// Starts a worker on `host`. Blocks until it has greeted, until ssh ends, or until `cancel` is set. Password prompts
 /// may take any time, unless `access` bounds it. On an error ssh is gone.
 ///
-/// Without a `-S` or `-T` for this `end`, an identical haul on the host is started. Otherwise this one is deployed, if
-/// `access` permits. SIGPIPE must be ignored in this process, as Rust's runtime does.
+/// Without a `--source-command` or `--target-command` for this `end`, an identical haul on the host is started.
+/// Otherwise this one is deployed, if `access` permits. SIGPIPE must be ignored in this process, as Rust's runtime
+/// does.
 pub fn start_remote(
     host: &Host,
     end: End,
@@ -90,7 +91,8 @@ fn start_own(
     Ok(LaunchConversation::new(spawned, scene, None, access, control).run()?)
 }
 
-/// Starts the haul that the script finds or deploys. A restricted shell runs no script, but perhaps the haul in its PATH.
+/// Starts the haul that the script finds or deploys. A restricted shell runs no script, but perhaps the haul in its
+/// PATH.
 pub(super) fn start_scripted(
     ssh: &OsStr,
     mut arguments: Vec<OsString>,
@@ -327,7 +329,7 @@ fn not_started(program: &OsStr, error: &io::Error) -> Error {
     }
     let remedy = match (error.kind(), program.as_str()) {
         (io::ErrorKind::NotFound, "ssh") => {
-            "install an ssh client (Debian: apt-get install openssh-client), or give a command with -S or -T"
+            "install an ssh client (Debian: apt-get install openssh-client), or see --target-command"
         }
         (io::ErrorKind::NotFound, _) => "check the name, or give the full path",
         _ => "check that it is executable",

@@ -49,7 +49,7 @@ impl SshRemote<'_> {
     }
 }
 
-/// Returns the `-S` or `-T` command for this end.
+/// Returns the `--source-command` or `--target-command` command for this end.
 pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
     match end {
         End::Source => access.source_command.as_deref(),
@@ -60,8 +60,8 @@ pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
 /// Returns ssh's arguments up to and including the host; the remote command follows.
 ///
 /// Disables X11, the terminal, forwarded ports and the escape character, limits the time to connect, and detects a
-/// silent host. `ssh_settings` adds what the configuration makes necessary. All else follows that. ssh uses the first of
-/// repeated options, so the user's come first.
+/// silent host. `ssh_settings` adds what the configuration makes necessary. All else follows that. ssh uses the first
+/// of repeated options, so the user's come first.
 pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
     arguments.extend(["-o".into(), "ClearAllForwardings=yes".into()]);
@@ -130,7 +130,7 @@ pub(super) fn custom_command(
         ipv4_only: access.family == Some(AddressFamily::V4),
     };
     let mut words = fill_in(template, values, local_user).map_err(|why| {
-        let option = if end == End::Source { "-S" } else { "-T" };
+        let option = if end == End::Source { "--source-command" } else { "--target-command" };
         Error::Usage(format!("{option} {}: {why}\nfor example {option} {}", quote(template), example(access)))
     })?;
     words.extend(program.worker_arguments.iter().cloned());
@@ -178,7 +178,8 @@ fn choices(access: &RemoteAccess) -> Vec<OsString> {
     words
 }
 
-/// Returns a quoted `-S` or `-T` command equivalent to these choices, with haul at an example path.
+/// Returns a quoted `--source-command` or `--target-command` command equivalent to these choices, with haul at an
+/// example path.
 fn example(access: &RemoteAccess) -> String {
     let mut words = vec!["ssh".to_owned()];
     words.extend(
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
         assert_eq!(own_command(&access, End::Source), None);
         let error = custom_command("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
-        assert!(error.starts_with("-S 'ssh '\\''x': unclosed single quote\n"), "{error}");
+        assert!(error.starts_with("--source-command 'ssh '\\''x': unclosed single quote\n"), "{error}");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub enum PartialState {
     Unrecorded,
     /// A journal without its partial file.
     Journal,
-    /// A journal of a partial file in another directory (`-a`). It is not removed without that file.
+    /// A journal of a partial file in another directory (`--journal-dir`). It is not removed without that file.
     Elsewhere,
     /// A complete patch for an update in place (`--inplace`), perhaps applied in part. The same copy applies all of it;
     /// it is kept until then.
@@ -117,7 +117,7 @@ pub enum PartialRemoval {
     Vanished,
 }
 
-/// Finds partial files at or below `path`. Journals are beside them, or in `journals` (`-a`).
+/// Finds partial files at or below `path`. Journals are beside them, or in `journals` (`--journal-dir`).
 pub fn find(
     path: &Path,
     journals: Option<&Path>,

@@ -24,13 +24,13 @@ const FILE_MAX: u64 = 64 << 10;
 /// A restriction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyRule {
-    /// No programs at the ends of a copy (`-N`).
+    /// No programs at the ends of a copy (`--pipe`).
     NoPrograms,
     /// No contents in clear text (`--no-encrypt`).
     NoClearText,
     /// No worker deployed to the cache directory by a controller.
     NoDeployedWorker,
-    /// No replacement of ssh by the user (`-S`, `-T`).
+    /// No replacement of ssh by the user (`--source-command`, `--target-command`).
     NoOwnCommands,
     /// No hashes of blocks of existing files for sources (`--delta`, `--detect-renames`).
     NoDeltas,
@@ -117,7 +117,7 @@ const SETTINGS: &[PolicySetting] = &[
     PolicySetting {
         line: policy_lines::OWN_COMMANDS,
         rule: PolicyRule::NoOwnCommands,
-        refusal: "commands instead of ssh (-S, -T) are forbidden here",
+        refusal: "commands instead of ssh (--source-command, --target-command) are forbidden here",
     },
     PolicySetting { line: policy_lines::DELTAS, rule: PolicyRule::NoDeltas, refusal: "deltas are forbidden here" },
     PolicySetting {

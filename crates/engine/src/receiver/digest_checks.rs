@@ -1,5 +1,5 @@
-//! Requested digests at the target (`-E`, `--expect`). Frames are hashed as they arrive; frames out of order are
-//! reread. A file with a wrong digest never gets its final name.
+//! Requested digests at the target (`--checksum`, `--expect`). Frames are hashed as they arrive; frames out of order
+//! are reread. A file with a wrong digest never gets its final name.
 
 use std::fs::File;
 use std::io::{self, Read};

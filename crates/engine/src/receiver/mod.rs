@@ -88,7 +88,7 @@ fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> 
     let directory = journal_dir.as_deref().map(|directory| Path::new(OsStr::from_bytes(directory)));
     JournalLocation::new(*resume, *small_journals, directory).map_err(|error| {
         let shown = escape(journal_dir.as_deref().unwrap_or_default());
-        let text = format!("cannot use {shown} for the journals (-a): {}", describe(&error));
+        let text = format!("cannot use {shown} for the journals (--journal-dir): {}", describe(&error));
         RefusedRequest { usage: true, text }
     })
 }

@@ -1,4 +1,4 @@
-//! Modes of the directories above a source argument, which the target recreates (`-d`).
+//! Modes of the directories above a source argument, which the target recreates (`--dirbase`).
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -227,7 +227,7 @@ enum OperandRefusal {
     Directory,
     #[error("the path does not end in a file name")]
     NoName,
-    #[error("is a FIFO\nadd -N i to copy the data written to it")]
+    #[error("is a FIFO\nadd --pipe i to copy the data written to it")]
     Fifo,
     #[error("is a socket, which cannot be copied")]
     Socket,
@@ -235,13 +235,13 @@ enum OperandRefusal {
     Device,
     #[error("is a block device\ncopy it alone, without other sources or a list")]
     BlockDevice,
-    #[error("a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d")]
+    #[error("a symbolic link leads out of the base (--dirbase)\nadd --symlinks follow, or omit --dirbase")]
     OutOfBase,
     #[error("a pipe is one file")]
     SeveralPipes,
     #[error("standard input cannot be read on another host")]
     RemoteInput,
-    #[error("only a file can be followed (-R)")]
+    #[error("only a file can be followed (--realtime)")]
     Unfollowable,
     #[error("{0}")]
     Policy(#[from] PolicyRefusal),

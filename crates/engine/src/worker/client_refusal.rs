@@ -23,7 +23,7 @@ pub enum ClientRefusal {
     #[error("a server reads no lists of files\nname the files, or a directory with -r")]
     FileList,
     /// A program, or a pipe of the server's host.
-    #[error("a server starts no programs and opens no pipes\nomit -N")]
+    #[error("a server starts no programs and opens no pipes\nomit --pipe")]
     Program,
     /// The pipe of a server that has a directory.
     #[error("this server has a directory and no pipe\nwrite ./- for a file named -")]
@@ -35,10 +35,10 @@ pub enum ClientRefusal {
     #[error("this server makes no deltas, so it finds no moved files\nomit --detect-renames")]
     RenameDetection,
     /// Owners and modes of the source.
-    #[error("haul serve keeps no owners and modes\nomit -p, or use -r instead of --archive")]
+    #[error("haul serve keeps no owners and modes\nomit -p, or use -r instead of -a")]
     OwnersAndModes,
     /// A separate directory for journals.
-    #[error("a server keeps journals beside partial files\nomit the directory of -a")]
+    #[error("a server keeps journals beside partial files\nomit --journal-dir")]
     JournalDirectory,
     /// More memory for streams than a client may use.
     #[error("a server permits at most {most} streams with frames of {} KiB\nuse -s {most}, or a smaller --frame", .frame.get() >> 10)]
@@ -55,13 +55,13 @@ pub enum ClientRefusal {
     #[error("a server follows no symbolic links\nomit --symlinks follow")]
     LinkTargets,
     /// Set-id or sticky bits.
-    #[error("a server sets no set-id or sticky bits\nuse three digits for -m")]
+    #[error("a server sets no set-id or sticky bits\nuse three digits for --mode")]
     SpecialModes,
     /// Extended attributes or access control lists.
     #[error("a server sets no extended attributes or access control lists\nomit --xattrs and --acls")]
     Attributes,
     /// Special files.
-    #[error("a server creates no devices, FIFOs or sockets\nomit -D, --devices and --specials")]
+    #[error("a server creates no devices, FIFOs or sockets\nomit -a, --devices and --specials")]
     SpecialFiles,
     /// A path that leads out of the directory.
     #[error("{shown}: outside the served directory\nuse a path inside it", shown = escape(.0))]
@@ -99,7 +99,7 @@ pub enum ForbiddenAct {
     #[error("deleting is forbidden\nomit --remove-source-files")]
     SourceRemoval,
     /// Digests of existing files.
-    #[error("digests of its files are secret\nomit --checksums, -E and --expect")]
+    #[error("digests of its files are secret\nomit --checksums, --checksum and --expect")]
     Digests,
     /// Deltas against existing files, which reveal their contents.
     #[error("existing files are not base files\nomit --delta and --inplace")]

@@ -140,8 +140,8 @@ wire_struct! {
         pub operands: Vec<Vec<u8>> as list(PATH, OPERANDS_MAX, "operands"),
         /// Whether the arguments arrive in batches while the copy runs.
         pub listed: bool,
-        /// Base directory (`-d`) of relative source arguments. The target recreates the directories below it, with their
-        /// modes at the source. Listed arguments are below it.
+        /// Base directory (`--dirbase`) of relative source arguments. The target recreates the directories below it,
+        /// with their modes at the source. Listed arguments are below it.
         pub base: Option<Vec<u8>> as DefaultIsNone(PATH),
         /// Copy directories with their contents.
         pub recursive: bool,
@@ -209,8 +209,8 @@ wire_struct! {
         pub source_boot: [u8; 16],
         /// Id of the source and its arguments over all runs.
         pub origin: [u8; 32],
-        /// Whether an earlier attempt of this copy broke. Its worker may need a while to notice, and holds its files until
-        /// then.
+        /// Whether an earlier attempt of this copy broke. Its worker may need a while to notice, and holds its files
+        /// until then.
         pub again: bool,
         /// Whether a directory at the path is an earlier attempt's copy of the only argument.
         pub own_tree: bool,

@@ -8,6 +8,6 @@ pub const PROGRESS: Flag<Single<u32>> = super::PROGRESS.row.one(|a| a.number(1..
 options! {
     /// Options of `haul net` besides those of a copy ([`crate::args::shared`]).
     ALL;
-    REVERSE: Switch = row("reverse", Some('R'), Nothing, Performance, "send from HOST to this machine").switch();
+    REVERSE: Switch = row("reverse", None, Nothing, Performance, "send from HOST to this machine").switch();
     SHOW_HELP;
 }

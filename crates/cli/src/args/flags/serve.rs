@@ -14,9 +14,9 @@ options! {
     SECRET_FILE: Single<OsString> = row("secret-file", None, One("FILE"), Connecting, "read the secret from the first line of FILE, and do not print it (default: a new secret each time)").one(raw);
     OPEN: Repeated<OsString> = row("open", None, Each("NETWORK"), Connecting, "admit clients in NETWORK (10.1.0.0/16) without a secret").each(raw);
     NEW_KEY: Single<OsString> = row("new-key", None, One("FILE"), Connecting, "write a private key to FILE, print its public key, and exit").one(raw);
-    CONFIG: Single<OsString> = row("config", Some('C'), One("FILE"), Copying, "serve the directories that FILE names, instead of DIR").one(raw);
+    CONFIG: Single<OsString> = row("config", None, One("FILE"), Copying, "serve the directories that FILE names, instead of DIR").one(raw);
     BIND: Single<String> = row("bind", None, One("ADDRESS"), Connecting, "listen on this local address only").one(text);
-    PORT: Single<(u16, u16)> = row("port", Some('Z'), One("P[:Q]"), Connecting, "listen on port P, and accept data on the following ports up to Q (default: any)").one(ports);
+    PORT: Single<(u16, u16)> = row("port", None, One("P[:Q]"), Connecting, "listen on port P, and accept data on the following ports up to Q (default: any)").one(ports);
     CLIENTS: Single<u32> = row("clients", None, One("N"), Connecting, "accept at most N clients at a time (default: 16)").one(|a| a.number(1..=CLIENTS_MAX));
     XFRRATE.with_help("limit the rate of each client to RATE bytes/s, for example 50m, in each direction");
     MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Performance, "accept at most SIZE bytes, from all clients together").one(|a| a.size(1..=u64::MAX - 1, "of at least 1"));

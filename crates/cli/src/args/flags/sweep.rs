@@ -9,9 +9,9 @@ options! {
     STREAMS: Single<OsString> = row("streams", Some('s'), One("LIST"), Performance, "stream counts, for example 1,4,16").one(raw);
     CIPHER: Single<OsString> = row("cipher", None, One("LIST"), Performance, "ciphers, as in a copy, and none (--no-encrypt)").or("ciphers").one(raw);
     FRAME: Single<OsString> = row("frame", None, One("LIST"), Performance, "frame payloads: 256k,512k,1m").or("frames").one(raw);
-    UNBUFFERED: Single<OsString> = row("unbuffered", Some('u'), One("LIST"), Performance, "O_DIRECT at these ends: s,t,st,off").or("engines").one(raw);
-    XFRRATE: Single<OsString> = row("xfrrate", Some('x'), One("LIST"), Performance, "rate limits").or("rates").one(raw);
-    QOS: Single<OsString> = row("qos", Some('q'), One("LIST"), Performance, "IP traffic classes, for example 0,8,32").one(raw);
+    UNBUFFERED: Single<OsString> = row("unbuffered", None, One("LIST"), Performance, "O_DIRECT at these ends: s,t,st,off").or("engines").one(raw);
+    XFRRATE: Single<OsString> = row("xfrrate", None, One("LIST"), Performance, "rate limits").or("rates").one(raw);
+    QOS: Single<OsString> = row("qos", None, One("LIST"), Performance, "IP traffic classes, for example 0,8,32").one(raw);
     SIZE: Single<OsString> = row("size", None, One("LIST"), Copying, "sizes of the source null:, for example 1m,16m,1g").or("sizes").one(raw);
     DURATION: Single<OsString> = row("duration", None, One("LIST"), Copying, "times of copies to null:, for example 2s,5s,20s").or("durations").one(raw);
     TARGET: Single<OsString> = row("target", None, One("LIST"), Copying, "further targets, with the same runs each").or("targets").one(raw);

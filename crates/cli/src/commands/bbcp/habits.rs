@@ -17,8 +17,13 @@ use crate::resolve::{Plan, contents};
 const UMASK: u32 = 0o022;
 
 /// Options that bbcp refuses with `-N`.
-const NOT_WITH_PIPES: &[&OptionRow] =
-    &[&flags::APPEND.row, &flags::DIRBASE.row, &flags::TRUNCATE.row, &flags::RECURSIVE.row, &flags::UNBUFFERED.row];
+const NOT_WITH_PIPES: &[&OptionRow] = &[
+    &flags::JOURNAL_DIR.row,
+    &flags::DIRBASE.row,
+    &flags::TRUNCATE.row,
+    &flags::RECURSIVE.row,
+    &flags::UNBUFFERED.row,
+];
 /// Options that bbcp refuses if the target is a pipe.
 const NOT_WITH_TARGET_PIPES: &[&OptionRow] = &[&flags::FORCE.row, &flags::MODE.row, &flags::PRESERVE.row];
 
@@ -32,8 +37,8 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         return Err(contradiction(&flags::PIPE, other));
     }
     let is_digest_used = values.last(&flags::CHECKSUM).is_some_and(|digest| digest.as_bytes().contains(&b'='));
-    if is_digest_used && values.is_set(&flags::APPEND) {
-        return Err(contradiction(&flags::APPEND, &flags::CHECKSUM));
+    if is_digest_used && values.is_set(&flags::JOURNAL_DIR) {
+        return Err(contradiction(&flags::JOURNAL_DIR, &flags::CHECKSUM));
     }
     Ok(())
 }

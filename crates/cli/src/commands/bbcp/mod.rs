@@ -93,7 +93,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
         is_debug: verbosity > 2,
         indexes: options.source.recursive && (progress || verbosity > 0),
         omits: options.target.write.overwrite == OverwritePolicy::Omit,
-        appends: values.is_set(&flags::APPEND),
+        appends: values.is_set(&flags::JOURNAL_DIR),
         replaces: values.is_set(&flags::FORCE),
         is_piped: options.pipes.source.is_some(),
     }

@@ -89,7 +89,10 @@ fn options(typed: &Values, complete: &Values, ends: &[OsString; 2], is_sync: boo
             is_quiet: complete.is_set(&flags::QUIET),
             is_json: complete.is_set(&flags::JSON),
             verbosity: display.verbosity,
-            progress_every: complete.get(&flags::PROGRESS)?.map(|seconds| Duration::from_secs(seconds.into())),
+            progress_every: complete
+                .get(&flags::PROGRESS)?
+                .flatten()
+                .map(|seconds| Duration::from_secs(seconds.into())),
             bits: display.bits,
             log: display.log,
         },

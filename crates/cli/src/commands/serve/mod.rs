@@ -92,7 +92,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     };
     let listen = ports.map(|(first, _)| (first, first));
     let server = ServeListener::bind(listen, offer, Box::new(say)).map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => anyhow::anyhow!("{error}: choose another with -Z"),
+        ErrorKind::AddrInUse => anyhow::anyhow!("{error}: choose another with --port"),
         _ => anyhow::Error::new(error),
     })?;
     let names = values.all(&flags::serve::METRICS_HOST)?;

@@ -363,7 +363,7 @@ fn connect(controller: &mut TransferController<'_>, port: u16) -> Result<(), Err
 
 /// Returns the user's option that rules out another path.
 fn conflicting_option(network: &NetworkOptions) -> Option<String> {
-    let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
+    let named = [network.callback.as_ref().map(|_| "--callback"), network.bind.as_ref().map(|_| "--bind")];
     let direct = (network.transport == Transport::Tcp).then_some("--transport tcp");
     let family = network.family.map(|family| family.option());
     let options: Vec<_> = named.into_iter().flatten().chain(family).chain(direct).collect();

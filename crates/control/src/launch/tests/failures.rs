@@ -226,7 +226,7 @@ fn a_host_without_sh_is_reported() {
     assert_says(&sandbox.error(), &["a shell was not found on ann@db1\n", BY_HAND]);
 }
 
-/// Starts through a `-S` command.
+/// Starts through a `--source-command` command.
 fn own_command(template: &str) -> Result<StartedWorker, haul_base::copy::error::Error> {
     let access = RemoteAccess { source_command: Some(template.into()), ..RemoteAccess::default() };
     let host = Host::Remote { user: Some("ann".into()), name: "db1".into() };

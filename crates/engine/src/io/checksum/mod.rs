@@ -1,5 +1,5 @@
-//! Requested digests of whole files beside BLAKE3 (`-E`): `hasher` computes one over bytes in order, `combined` and
-//! `ordered` over frames in any order. [`FileChecksum`] chooses between them.
+//! Requested digests of whole files beside BLAKE3 (`--checksum`): `hasher` computes one over bytes in order, `combined`
+//! and `ordered` over frames in any order. [`FileChecksum`] chooses between them.
 
 mod combined;
 mod hasher;

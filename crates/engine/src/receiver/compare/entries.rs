@@ -91,7 +91,7 @@ impl EntryComparer {
         }
     }
 
-    /// Compares directories further down (`-d`), each of which the copy would have created.
+    /// Compares directories further down (`--dirbase`), each of which the copy would have created.
     fn compare_below(
         &self,
         root: &Dir,

@@ -56,5 +56,5 @@ impl MetadataWriter {
 fn why_refused(refused: &RefusedAttribute) -> String {
     let (name, why) = (escape(&refused.name), describe(&refused.error));
     let why = why.lines().next().unwrap_or_default();
-    format!("{name}: {why}\nuse an account that can, or omit --xattrs, --acls and --archive")
+    format!("{name}: {why}\nuse an account that can, or omit --xattrs and --acls")
 }

@@ -1,4 +1,4 @@
-//! Permission bits of new entries: the source's or the requested ones (`-m`), with or without the umask.
+//! Permission bits of new entries: the source's or the requested ones (`--mode`), with or without the umask.
 
 use std::io;
 use std::os::fd::AsFd;

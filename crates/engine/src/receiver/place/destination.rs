@@ -222,7 +222,7 @@ pub fn pipe(
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
         return Err(RefusedRequest::usage(
-            "a pipe takes one file\nfor a directory, copy tar's output: haul -N i 'tar -cf - tree' TARGET".into(),
+            "a pipe takes one file\nfor a directory, copy tar's output: haul --pipe i 'tar -cf - tree' TARGET".into(),
         ));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
@@ -237,7 +237,7 @@ pub fn pipe(
             let output = output.map_err(|text| RefusedRequest::failed(text.into()))?;
             Ok(InOrderSink::new(output.fd, output.program))
         }
-        PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target cannot be followed (-R)".into())),
+        PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target cannot be followed (--realtime)".into())),
         PipeKind::Named | PipeKind::No => {
             policy.check(PolicyRule::NoPrograms).map_err(|refusal| RefusedRequest::failed(refusal.to_string()))?;
             PipeProgram::start(End::Target, &request.path)

@@ -1,5 +1,5 @@
-//! Directories between the target and source arguments (`-d`): created if missing, one component at a time and never
-//! through a symbolic link.
+//! Directories between the target and source arguments (`--dirbase`): created if missing, one component at a time and
+//! never through a symbolic link.
 
 use std::collections::HashMap;
 use std::io;
