@@ -83,6 +83,12 @@ options! {
     FORCE: Switch = row("force", Some('f'), Nothing, Copying, "overwrite existing files that differ").bbcp(1).of_one_copy().essential().switch();
     OMIT: Switch = row("omit", Some('O'), Nothing, Copying, "skip files that exist on the target").bbcp(4).of_one_copy().switch();
     PRESERVE: Switch = row("preserve", Some('p'), Nothing, Copying, "also preserve mode, owner and group, not only times").bbcp(1).essential().switch();
+    PERMS: Switch = row("perms", None, Nothing, Copying, "preserve modes only; set-id bits need the owner or group as well").switch();
+    OWNER: Switch = row("owner", None, Nothing, Copying, "preserve owners only (root only)").switch();
+    GROUP: Switch = row("group", None, Nothing, Copying, "preserve groups only").switch();
+    NO_TIMES: Switch = row("no-times", None, Nothing, Copying, "do not preserve times of modification").switch();
+    OMIT_DIR_TIMES: Switch = row("omit-dir-times", None, Nothing, Copying, "do not preserve times of directories").switch();
+    OMIT_LINK_TIMES: Switch = row("omit-link-times", None, Nothing, Copying, "do not preserve times of symbolic links").switch();
     MODE: Single<OsString> = row("mode", Some('m'), One("[DIRS/][FILES]"), Copying, "set octal modes, for example 750/640").bbcp(1).one(raw);
     MKDIR: Switch = row("mkdir", Some('A'), Nothing, Copying, "create a missing target directory").bbcp(2).switch();
     DIRBASE: Single<OsString> = row("dirbase", Some('d'), One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp(3).of_one_copy().one(raw);
@@ -127,7 +133,7 @@ options! {
     CHOWN: Single<OsString> = row("chown", None, One("USER:GROUP"), Copying, "with -p, set owner and group of everything (either may be omitted)").one(raw);
     DEVICES: Switch = row("devices", None, Nothing, Copying, "preserve device nodes (root only)").switch();
     SPECIALS: Switch = row("specials", None, Nothing, Copying, "preserve FIFOs and sockets").switch();
-    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists").of_one_copy().words(&["size", "time", "digest", "exists"]).one(equality);
+    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists; never transfers all again").of_one_copy().words(&["size", "time", "digest", "exists", "never"]).one(equality);
     MODIFY_WINDOW: Single<u32> = row("modify-window", None, One("SECONDS"), Syncing, "treat times as equal within SECONDS (0: ignore fractions of a second)").one(|a| a.number(0..=u32::MAX));
     UPDATE: Switch = row("update", None, Nothing, Syncing, "skip files that are newer on the target").of_one_copy().switch();
     EXISTING: Switch = row("existing", None, Nothing, Syncing, "skip files that do not exist on the target").of_one_copy().switch();

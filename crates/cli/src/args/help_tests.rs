@@ -111,6 +111,13 @@ fn full_help() {
           -f, --force               overwrite existing files that differ
           -O, --omit                skip files that exist on the target
           -p, --preserve            also preserve mode, owner and group, not only times
+              --perms               preserve modes only; set-id bits need the owner or
+                                    group as well
+              --owner               preserve owners only (root only)
+              --group               preserve groups only
+              --no-times            do not preserve times of modification
+              --omit-dir-times      do not preserve times of directories
+              --omit-link-times     do not preserve times of symbolic links
           -m, --mode [DIRS/][FILES] set octal modes, for example 750/640
           -A, --mkdir               create a missing target directory
           -d, --dirbase BASE        recreate source paths relative to BASE below the
@@ -184,7 +191,8 @@ fn full_help() {
 
         Syncing:
               --compare BY          consider a file unchanged by time (default: size and
-                                    mtime), size, digest or exists
+                                    mtime), size, digest or exists; never transfers all
+                                    again
               --modify-window SECONDS
                                     treat times as equal within SECONDS (0: ignore
                                     fractions of a second)
@@ -382,6 +390,9 @@ fn verify_help() {
 
       -r, --recursive           compare directories recursively
       -p, --preserve            compare mode, owner and group
+          --perms               compare modes only
+          --owner               compare owners only
+          --group               compare groups only
           --archive             same as -r -p --hard-links --xattrs --acls
           --hard-links          compare hard links
           --xattrs              compare extended attributes
@@ -525,7 +536,8 @@ fn sync_help() {
           haul sync run7/ db1:/archive     the contents of run7 go into /archive
 
               --compare BY          consider a file unchanged by time (default: size and
-                                    mtime), size, digest or exists
+                                    mtime), size, digest or exists; never transfers all
+                                    again
               --modify-window SECONDS
                                     treat times as equal within SECONDS (0: ignore
                                     fractions of a second)

@@ -54,6 +54,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
 
 #[cfg(test)]
 mod tests {
+    use haul_base::copy::spec::RightsOptions;
     use haul_proto::overwrite_policy::OverwritePolicy;
 
     use super::*;
@@ -90,12 +91,12 @@ mod tests {
         let of = |words: &[&str]| planned(words).unwrap().copy.options;
         let none = of(&["a", "b"]);
         assert!(
-            !none.metadata.owner_and_mode
+            !none.metadata.rights.any()
                 && !none.source.recursive
                 && none.metadata.preserve == haul_base::copy::spec::PreserveOptions::default()
         );
         let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
-        assert!(all.metadata.owner_and_mode && all.source.recursive && !all.metadata.owners.by_name);
+        assert!(all.metadata.rights == RightsOptions::ALL && all.source.recursive && !all.metadata.owners.by_name);
         assert_eq!(
             all.metadata.preserve,
             haul_base::copy::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
