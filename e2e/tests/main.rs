@@ -43,6 +43,7 @@ mod links;
 mod lists;
 mod local;
 mod metadata;
+mod metadata_parts;
 mod mutations;
 mod names;
 mod net;

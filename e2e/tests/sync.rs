@@ -85,12 +85,13 @@ fn a_slash_decides_the_destination_whether_the_target_exists_or_not() {
 
 #[test]
 fn the_chosen_criterion_decides_equality() {
-    let cases: [(&[&str], [&str; 4]); 5] = [
+    let cases: [(&[&str], [&str; 4]); 6] = [
         (&[], ["new", "same", "equal", "longer"]),
         (&["--compare", "time"], ["new", "same", "equal", "longer"]),
         (&["--compare", "size"], ["old", "same", "equal", "longer"]),
         (&["--compare", "digest"], ["new", "SAME", "equal", "longer"]),
         (&["--compare", "exists"], ["old", "same", "equal", "long"]),
+        (&["--compare", "never"], ["new", "SAME", "equal", "longer"]),
     ];
     for (options, expected) in cases {
         let sandbox = Sandbox::new();

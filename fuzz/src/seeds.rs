@@ -39,7 +39,7 @@ use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFi
 use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
+use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions, RightsOptions, TimeOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{
     FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WindowLimits, WorkerHello, WorkerMessage,
@@ -288,7 +288,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
             source_boot: [5; 16],
             origin: [6; 32],
             metadata: MetadataOptions {
-                owner_and_mode: false,
+                rights: RightsOptions { mode: true, ..RightsOptions::default() },
+                times: TimeOptions { files: false, ..TimeOptions::default() },
                 is_required: true,
                 owners: owners(),
                 preserve: PreserveOptions { attributes: true, acls: true, devices: true, ..PreserveOptions::default() },

@@ -1,7 +1,8 @@
 //! Arguments and what becomes of them.
 
 use haul_base::copy::spec::{
-    CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy, Striping, StripingPolicy,
+    CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy, RightsOptions, Striping,
+    StripingPolicy,
 };
 use haul_show::display::JSON_PROGRESS_EVERY;
 
@@ -58,7 +59,7 @@ fn every_option_reaches_its_setting() {
     assert!(
         options.source.recursive
             && options.target.write.overwrite == OverwritePolicy::Replace
-            && options.metadata.owner_and_mode
+            && options.metadata.rights == RightsOptions::ALL
             && options.target.directory.create
     );
     assert!(options.integrity.verify == Verify::Memory && options.reports.files);
@@ -139,7 +140,11 @@ fn bbcps_options_reach_their_settings() {
         .map(|line| options(line).target.partial.small_journals);
     assert_eq!(small_journals, [false, true, true, true]);
     let archive = options("--archive a b");
-    assert!(archive.source.recursive && archive.metadata.owner_and_mode && archive.source.symlinks == Symlinks::Keep);
+    assert!(
+        archive.source.recursive
+            && archive.metadata.rights == RightsOptions::ALL
+            && archive.source.symlinks == Symlinks::Keep
+    );
     for line in ["--keep a b", "--ptime a b", "--gross a b", "--nodns a b", "--partial a b"] {
         assert!(plan_of(line, false).is_ok(), "{line}");
     }

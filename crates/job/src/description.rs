@@ -15,7 +15,7 @@ use crate::packer::{ShardLimits, ShardSizes};
 use crate::this_host::{host_name, random_label};
 
 /// The format of a job's directory.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 
 /// The description of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,7 +292,7 @@ mod tests {
         assert!(other.contains("planned by haul 0.1.0, and this is haul 0.2.0"), "{other}");
         let text = job.description().read_text().unwrap().unwrap();
         for (from, to, why) in [
-            ("\"format\": 2", "\"format\": 1", "a plan of format 1, and this haul (0.1.0) reads format 2"),
+            ("\"format\": 3", "\"format\": 1", "a plan of format 1, and this haul (0.1.0) reads format 3"),
             ("\"recursive\": false", "\"recursive\": 7", "a field is missing"),
             ("\"shard_files\": 500000", "\"shard_files\": 0", "a field is missing"),
             ("\"shard_range\": 68719476736", "\"shard_range\": 3", "a field is missing"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haul_base::copy::spec::{
     CopyOptions, DeleteMode, FilterOptions, Fsync, LiveSourceOptions, Login, MetadataOptions, PartialOptions,
-    PatternList, RemoteAccess, SourceOptions, StorageOptions, StreamOptions, TargetOptions,
+    PatternList, RemoteAccess, RightsOptions, SourceOptions, StorageOptions, StreamOptions, TargetOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub struct JobOptions {
     pub access: RemoteAccess,
     /// Whether the configuration of a node completes the login. Not with a typed configuration file.
     pub completes_login: bool,
-    /// Whether a comparison includes owners and permission bits: with `-p`. A sync keeps them in any case.
-    pub compares_owner_and_mode: bool,
+    /// What a comparison includes: what the command line preserves. A sync keeps all in any case.
+    pub compared_rights: RightsOptions,
     /// `--secret-file`.
     pub secret_file: Option<PathBuf>,
     /// `--timelimit`: the time limit of a step.
@@ -76,7 +76,7 @@ impl JobOptions {
         let mut options = CopyOptions {
             compare: true,
             source,
-            metadata: MetadataOptions { owner_and_mode: self.compares_owner_and_mode, ..metadata },
+            metadata: MetadataOptions { rights: self.compared_rights, ..metadata },
             streams: StreamOptions {
                 count: streams.count,
                 frame_bytes: streams.frame_bytes,
@@ -176,7 +176,7 @@ impl Default for JobOptions {
             copy: CopyOptions::default(),
             access: RemoteAccess::default(),
             completes_login: true,
-            compares_owner_and_mode: false,
+            compared_rights: RightsOptions::default(),
             secret_file: None,
             time_limit: None,
             display: JobDisplay::default(),

@@ -74,6 +74,7 @@ impl OverwriteRules {
             EqualityTest::Size => Some(size == there),
             EqualityTest::Digest if size == there && size > 0 => None,
             EqualityTest::Digest => Some(size == there),
+            EqualityTest::Never => Some(false),
         }
     }
 }
@@ -314,6 +315,7 @@ mod tests {
         let plain = OverwriteRules { overwrite: OverwritePolicy::Follow, ..OverwriteRules::default() };
         let size = OverwriteRules { equal: EqualityTest::Size, ..plain };
         let digest = OverwriteRules { equal: EqualityTest::Digest, ..plain };
+        let never = OverwriteRules { equal: EqualityTest::Never, ..plain };
         let update = OverwriteRules { update: true, ..plain };
         let existing_only = OverwriteRules { existing_only: true, ..plain };
         for (conduct, existing, decision) in [
@@ -323,6 +325,7 @@ mod tests {
             (digest, there(3, NOW), Compare),
             (digest, there(3, newer), Compare),
             (digest, there(4, NOW), Replace),
+            (never, there(3, NOW), Replace),
             (update, there(4, newer), Omit),
             (update, there(4, NOW), Replace),
             (update, there(4, older), Replace),

@@ -62,6 +62,8 @@ wire_enum! {
         Size = 1,
         /// Equal sizes and equal BLAKE3 values of the contents.
         Digest = 2,
+        /// Never: each file is transferred, with its existing counterpart as the base file.
+        Never = 3,
     }
 }
 
@@ -279,7 +281,7 @@ mod tests {
     #[test]
     fn unknown_values_are_faults() {
         let rules = check_round_trip(&SyncOptions::default());
-        assert!(refuses::<SyncOptions>(&rules, &[(1, 3), (5, 4)]));
+        assert!(refuses::<SyncOptions>(&rules, &[(1, 4), (5, 4)]));
         let change = ChangeKind::Replaced(ChangeReasons::KIND);
         let item = check_round_trip(&ItemChange { what: EntryKind::File, change });
         assert!(refuses::<ItemChange>(&item, &[(0, 9), (1, 9)]));

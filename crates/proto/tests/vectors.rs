@@ -41,7 +41,7 @@ use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFi
 use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
+use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions, RightsOptions, TimeOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{ItemReport, WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{
@@ -240,7 +240,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
         metadata: MetadataOptions {
-            owner_and_mode: true,
+            rights: RightsOptions::ALL,
+            times: TimeOptions { directories: false, ..TimeOptions::default() },
             is_required: true,
             owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
             preserve: PreserveOptions {

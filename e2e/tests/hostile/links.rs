@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use haul_e2e::Rng;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
+use haul_proto::wire::preserve::RightsOptions;
 
 use super::memory::linked_file;
 use super::raw;
@@ -18,7 +19,7 @@ const OTHER_USER: u32 = 12_345;
 fn linking_scene() -> (Scene, u64, u64) {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
         request.metadata.preserve.hard_links = true;
-        request.metadata.owner_and_mode = false;
+        request.metadata.rights = RightsOptions::default();
         request.write.overwrite = OverwritePolicy::Follow;
     });
     // In a directory made by the copy, nothing would be replaced.

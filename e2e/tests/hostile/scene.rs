@@ -16,7 +16,7 @@ use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
-use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
+use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions, RightsOptions};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand, TargetRequest};
 use haul_proto::wire::samples;
@@ -227,7 +227,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         path: landing.as_os_str().as_bytes().to_vec(),
         operands: vec![operand(b"tree", true), operand(b"note", false)],
         metadata: MetadataOptions {
-            owner_and_mode: rng.chance(500),
+            rights: RightsOptions { mode: rng.chance(500), owner: rng.chance(500), group: rng.chance(500) },
             preserve: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
             ..MetadataOptions::default()
         },

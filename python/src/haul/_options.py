@@ -54,6 +54,9 @@ class PreserveOptions(TypedDict, total=False):
 
     recursive: bool
     preserve: bool
+    perms: bool
+    owner: bool
+    group: bool
     archive: bool
     hard_links: bool
     xattrs: bool
@@ -78,6 +81,9 @@ class CopyOptions(VerifyOptions, total=False):
     skip_existing: bool
     make_directories: bool
     mode: str
+    no_times: bool
+    omit_dir_times: bool
+    omit_link_times: bool
     no_resume: bool
     no_keep: bool
     delta: str

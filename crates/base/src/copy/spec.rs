@@ -18,7 +18,7 @@ pub use haul_proto::overwrite_policy::OverwritePolicy;
 pub use haul_proto::striping::{Striping, StripingPolicy};
 pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
+pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions, RightsOptions, TimeOptions};
 pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 pub use haul_proto::wire::request::SocketOptions;
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};

@@ -83,7 +83,13 @@ options! {
     RECURSIVE: Switch = row("recursive", Some('r'), Nothing, Copying, "copy directories recursively").bbcp('r', 1).essential().switch();
     FORCE: Switch = row("force", Some('f'), Nothing, Copying, "overwrite existing files that differ").bbcp('f', 1).of_one_copy().essential().switch();
     OMIT: Switch = row("omit", None, Nothing, Copying, "skip files that exist on the target").bbcp('O', 4).of_one_copy().switch();
-    PRESERVE: Switch = row("preserve", Some('p'), Nothing, Copying, "also preserve mode, owner and group, not only times").bbcp('p', 1).essential().switch();
+    PRESERVE: Switch = row("preserve", None, Nothing, Copying, "same as --perms --owner --group; times are always preserved").bbcp('p', 1).switch();
+    PERMS: Switch = row("perms", Some('p'), Nothing, Copying, "preserve modes; set-id bits need the owner or group as well").essential().switch();
+    OWNER: Switch = row("owner", None, Nothing, Copying, "preserve owners (root only)").switch();
+    GROUP: Switch = row("group", Some('g'), Nothing, Copying, "preserve groups").switch();
+    NO_TIMES: Switch = row("no-times", None, Nothing, Copying, "do not preserve times of modification").switch();
+    OMIT_DIR_TIMES: Switch = row("omit-dir-times", None, Nothing, Copying, "do not preserve times of directories").switch();
+    OMIT_LINK_TIMES: Switch = row("omit-link-times", None, Nothing, Copying, "do not preserve times of symbolic links").switch();
     MODE: Single<OsString> = row("mode", None, One("[DIRS/][FILES]"), Copying, "set octal modes, for example 750/640").bbcp('m', 1).one(raw);
     MKDIR: Switch = row("mkdir", None, Nothing, Copying, "create a missing target directory").bbcp('A', 2).switch();
     DIRBASE: Single<OsString> = row("dirbase", None, One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp('d', 3).of_one_copy().one(raw);
@@ -128,7 +134,7 @@ options! {
     CHOWN: Single<OsString> = row("chown", None, One("USER:GROUP"), Copying, "with -p, set owner and group of everything (either may be omitted)").one(raw);
     DEVICES: Switch = row("devices", None, Nothing, Copying, "preserve device nodes (root only)").switch();
     SPECIALS: Switch = row("specials", None, Nothing, Copying, "preserve FIFOs and sockets").switch();
-    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists").of_one_copy().words(&["size", "time", "digest", "exists"]).one(equality);
+    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists; never transfers all again").of_one_copy().words(&["size", "time", "digest", "exists", "never"]).one(equality);
     MODIFY_WINDOW: Single<u32> = row("modify-window", None, One("SECONDS"), Syncing, "treat times as equal within SECONDS (0: ignore fractions of a second)").one(|a| a.number(0..=u32::MAX));
     UPDATE: Switch = row("update", Some('u'), Nothing, Syncing, "replace older files, and skip those that are newer on the target").of_one_copy().switch();
     EXISTING: Switch = row("existing", None, Nothing, Syncing, "skip files that do not exist on the target").of_one_copy().switch();

@@ -41,12 +41,12 @@ const LETTERS: &[Letter] = &[
     letter('E', Nothing, "", "", "log file"),
     letter('f', Is(&["--force"]), "force", "", "background"),
     letter('F', With("--ssh-config", ""), "", "config", "config"),
-    letter('g', Is(&["--preserve"]), "", "", "gateway"),
+    letter('g', Is(&["--group"]), "", "", "gateway"),
     letter('G', Refused("ssh -G HOST prints ssh's configuration"), "", "", "print config"),
     letter('h', Is(&["--help"]), "", "", ""),
     letter('H', Is(&["--hard-links"]), "follow source", "", ""),
     letter('i', With("--idfile", ""), "ask", "key", "key"),
-    letter('I', Refused("nearest to rsync's -I: --compare digest"), "", "", "smart card"),
+    letter('I', Is(&["--compare=never"]), "", "", "smart card"),
     letter('J', With("--ssh-option", "ProxyJump="), "", "jump host", "jump host"),
     letter('k', Refused("nearest to rsync's -k: --symlinks follow"), "", "", "no GSSAPI"),
     letter('K', Refused("links on the target are replaced by directories"), "", "", "GSSAPI"),
@@ -63,14 +63,8 @@ const LETTERS: &[Letter] = &[
     letter('n', Is(&["--dry-run"]), "no clobber", "", "no input"),
     letter('N', Refused("creation times cannot be set on Linux"), "", "", "no command"),
     letter('o', With("--ssh-option", ""), "", "ssh option", "ssh option"),
-    letter(
-        'O',
-        Refused("rsync's -O: directory times are always preserved\nscp's -O: omit it"),
-        "",
-        "old protocol",
-        "control",
-    ),
-    letter('p', Is(&["--preserve"]), "preserve", "preserve", "port"),
+    letter('O', Refused("rsync's -O: --omit-dir-times\nscp's -O: omit it"), "", "old protocol", "control"),
+    letter('p', Is(&["--perms"]), "preserve", "preserve", "port"),
     letter('P', With("--ssh-port", ""), "keep links", "port", "tag"),
     letter('q', Is(&["--quiet"]), "", "quiet", "quiet"),
     letter('r', Is(&["--recursive"]), "recursive", "recursive", ""),
@@ -157,7 +151,7 @@ fn alone(letter: char, meaning: Meaning, next: Option<&OsStr>, files: &dyn Local
             let error = UsageError::new(format!("-P {shown} is ambiguous: a port, and a file here"));
             return Err(error.remedy(format!("write --ssh-port {shown} for the port, or ./{shown} for the file")));
         }
-        ('o', next) if !next.is_some_and(is_ssh_option) => return Ok(without(Some("--preserve"))),
+        ('o', next) if !next.is_some_and(is_ssh_option) => return Ok(without(Some("--owner"))),
         ('i', Some(next)) if files.is_private_key(next) => {}
         ('i', Some(next)) if !files.exists(next) && !next.as_bytes().contains(&b':') => {
             let error = UsageError::new(format!("-i {}: no such file", shown(next)));

@@ -124,7 +124,10 @@ mod tests {
     fn hauls_names_accept_unambiguous_abbreviations_and_bbcps_do_not() {
         assert_eq!(named("verif", Dialect::Haul), "verify");
         assert_eq!(named("checksums", Dialect::Haul), "checksums");
-        assert_eq!(named("no-", Dialect::Haul), "no-empty-dirs or no-resume or no-keep or no-encrypt or no-deploy");
+        assert_eq!(
+            named("no-", Dialect::Haul),
+            "no-times or no-empty-dirs or no-resume or no-keep or no-encrypt or no-deploy"
+        );
         assert_eq!(named("par", Dialect::Haul), "keep");
         for typed in ["verify", "json", "partial", "fsync", "no-empty-dirs"] {
             assert!(named(typed, Dialect::Bbcp).starts_with("nothing"), "--{typed}");

@@ -147,6 +147,7 @@ pub fn equality(argument: Argument<'_>) -> Parsed<Option<EqualityTest>> {
         ("size", Some(EqualityTest::Size)),
         ("digest", Some(EqualityTest::Digest)),
         ("exists", None),
+        ("never", Some(EqualityTest::Never)),
     ])
 }
 

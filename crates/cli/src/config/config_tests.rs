@@ -67,7 +67,7 @@ fn a_files_flag_can_be_revoked() {
     let of = |line| {
         let copy = good(line, &file).copy;
         (
-            copy.options.metadata.owner_and_mode,
+            copy.options.metadata.rights.any(),
             copy.options.streams.cipher == haul_base::copy::spec::Cipher::AuthenticateOnly,
         )
     };

@@ -17,7 +17,7 @@ use crate::args::{Dialect, UsageError, contradiction, flags};
 /// Pairs of contradictory options. Under bbcp's name, `-p` keeps the source's modes despite `-m`.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let is_hauls = values.dialect() == Dialect::Haul;
-    let pairs: [(&OptionRow, &OptionRow, bool); 10] = [
+    let pairs: [(&OptionRow, &OptionRow, bool); 11] = [
         (&flags::FORCE, &flags::OMIT, is_hauls),
         (&flags::KEEP, &flags::TRUNCATE, true),
         (&flags::KEEP, &flags::NO_KEEP, true),
@@ -26,6 +26,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         (&flags::WINDOWSZ, &flags::FORCED_WINDOW, true),
         (&flags::XFRRATE, &flags::BWLIMIT, true),
         (&flags::PRESERVE, &flags::MODE, is_hauls),
+        (&flags::PERMS, &flags::MODE, is_hauls),
         (&flags::ARCHIVE, &flags::MODE, is_hauls),
         (&flags::ACLS, &flags::MODE, is_hauls),
     ];

@@ -1,6 +1,6 @@
 //! Preserved metadata: each property by its option, or rsync's choice with `--archive`.
 
-use haul_base::copy::spec::{MetadataOptions, OwnerOptions, PreserveOptions};
+use haul_base::copy::spec::{MetadataOptions, OwnerOptions, PreserveOptions, RightsOptions, TimeOptions};
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -8,8 +8,9 @@ use crate::args::{UsageError, flags};
 /// Resolves the metadata options of a copy, except for the mapping of owners.
 pub fn metadata(values: &Values) -> Result<MetadataOptions, UsageError> {
     Ok(MetadataOptions {
-        owner_and_mode: preserves(values),
-        is_required: preserves(values) || values.is_set(&flags::MODE),
+        rights: rights(values),
+        times: times(values),
+        is_required: rights(values).any() || values.is_set(&flags::MODE),
         owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
         preserve: properties(values)?,
     })
@@ -29,9 +30,20 @@ fn properties(values: &Values) -> Result<PreserveOptions, UsageError> {
     })
 }
 
-/// Modes, owners and groups: `-p`, and options that imply it.
-pub fn preserves(values: &Values) -> bool {
-    values.first_of(&[&flags::PRESERVE, &flags::ARCHIVE, &flags::ACLS]).is_some()
+/// Modes, owners and groups: `-p`, options that imply it, or each by its own option.
+pub fn rights(values: &Values) -> RightsOptions {
+    let all = values.first_of(&[&flags::PRESERVE, &flags::ARCHIVE, &flags::ACLS]).is_some();
+    let is_set = |flag| all || values.is_set(flag);
+    RightsOptions { mode: is_set(&flags::PERMS), owner: is_set(&flags::OWNER), group: is_set(&flags::GROUP) }
+}
+
+fn times(values: &Values) -> TimeOptions {
+    let files = !values.is_set(&flags::NO_TIMES);
+    TimeOptions {
+        files,
+        directories: files && !values.is_set(&flags::OMIT_DIR_TIMES),
+        symlinks: files && !values.is_set(&flags::OMIT_LINK_TIMES),
+    }
 }
 
 #[cfg(test)]
@@ -42,11 +54,41 @@ mod tests {
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
 
-    fn of(line: &str) -> (PreserveOptions, bool) {
+    fn resolved(line: &str) -> MetadataOptions {
         let words = line.split(' ').chain(["a", "b"]).filter(|word| !word.is_empty()).map(Into::into).collect();
         match parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles) {
-            Ok(Command::Copy(values, _)) => (properties(&values).unwrap(), preserves(&values)),
+            Ok(Command::Copy(values, _)) => metadata(&values).unwrap(),
             other => panic!("{other:?}"),
+        }
+    }
+
+    fn of(line: &str) -> (PreserveOptions, bool) {
+        let MetadataOptions { preserve, rights, .. } = resolved(line);
+        assert!(!rights.any() || rights == RightsOptions::ALL);
+        (preserve, rights.any())
+    }
+
+    #[test]
+    fn modes_owners_groups_and_times_have_options_of_their_own() {
+        let none = RightsOptions::default();
+        for (line, rights) in [
+            ("--perms", RightsOptions { mode: true, ..none }),
+            ("--owner", RightsOptions { owner: true, ..none }),
+            ("--group", RightsOptions { group: true, ..none }),
+            ("--perms --owner --group", RightsOptions::ALL),
+            ("--preserve --group", RightsOptions::ALL),
+        ] {
+            let resolved = resolved(line);
+            assert_eq!((resolved.rights, resolved.is_required), (rights, true), "{line}");
+        }
+        let all = TimeOptions::default();
+        for (line, times) in [
+            ("", all),
+            ("--no-times", TimeOptions { files: false, directories: false, symlinks: false }),
+            ("--omit-dir-times", TimeOptions { directories: false, ..all }),
+            ("--omit-link-times", TimeOptions { symlinks: false, ..all }),
+        ] {
+            assert_eq!(resolved(line).times, times, "{line}");
         }
     }
 

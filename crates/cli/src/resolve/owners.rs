@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use haul_base::copy::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
-use super::metadata::preserves;
+use super::metadata::rights;
 use crate::args::argument::Argument;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
@@ -14,7 +14,8 @@ use crate::args::{UsageError, flags};
 /// The mapping by the options. With `is_kept`, owners are preserved in any case.
 pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {
     let all: [&OptionRow; 4] = [&flags::NUMERIC_IDS, &flags::USERMAP, &flags::GROUPMAP, &flags::CHOWN];
-    if let Some(row) = all.into_iter().find(|row| values.is_typed(row) && !is_kept && !preserves(values)) {
+    let is_kept = is_kept || rights(values).owner || rights(values).group;
+    if let Some(row) = all.into_iter().find(|row| values.is_typed(row) && !is_kept) {
         return Err(UsageError::new(format!("{}: owners and groups are not preserved without -p", row.typed()))
             .remedy("add -p"));
     }

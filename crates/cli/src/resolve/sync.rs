@@ -4,7 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_base::copy::location::{Host, Location};
-use haul_base::copy::spec::{CopyOptions, DeleteMode, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
+use haul_base::copy::spec::{
+    CopyOptions, DeleteMode, OverwritePolicy, Pipes, RightsOptions, Symlinks, SyncOptions, names_null,
+};
 use haul_control::operand::parse_operand;
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
@@ -217,7 +219,9 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
 pub fn imply(options: &mut CopyOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
     options.source.recursive = true;
-    options.metadata.owner_and_mode |= keeps_modes;
+    if keeps_modes {
+        options.metadata.rights = RightsOptions::ALL;
+    }
     options.target.write.overwrite =
         if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
     options.target.sync.into = true;

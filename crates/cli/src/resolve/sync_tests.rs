@@ -1,6 +1,6 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_base::copy::spec::{EqualityTest, PreserveOptions, TargetOptions};
+use haul_base::copy::spec::{EqualityTest, PreserveOptions, RightsOptions, TargetOptions};
 
 use super::super::tests::{good, plan_of};
 use super::*;
@@ -14,11 +14,11 @@ fn a_sync_keeps_the_same_as_rsync_a_and_removes_nothing() {
     let CopyOptions { source, metadata, target: TargetOptions { write, sync, delete_first, .. }, .. } =
         options("sync a b");
     assert!(source.recursive && write.overwrite == OverwritePolicy::Follow);
-    assert!(metadata.owner_and_mode && metadata.preserve == PreserveOptions::default());
+    assert!(metadata.rights == RightsOptions::ALL && metadata.preserve == PreserveOptions::default());
     assert_eq!(sync, SyncOptions { into: true, ..SyncOptions::default() });
     assert!(!delete_first);
     let copied = options("-r -f a b");
-    assert!(!copied.metadata.owner_and_mode && copied.target.write.overwrite == OverwritePolicy::Replace);
+    assert!(!copied.metadata.rights.any() && copied.target.write.overwrite == OverwritePolicy::Replace);
     assert_eq!(copied.target.sync, SyncOptions::default());
 }
 
@@ -92,10 +92,10 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
 
 #[test]
 fn explicit_modes_and_a_servers_own_override_preserved_ones() {
-    assert!(!options("sync --mode 640 a b").metadata.owner_and_mode);
+    assert!(!options("sync --mode 640 a b").metadata.rights.any());
     let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);
     match plan_of(&format!("sync a {secret}"), false) {
-        Ok(plan) => assert!(!plan.copy.options.metadata.owner_and_mode),
+        Ok(plan) => assert!(!plan.copy.options.metadata.rights.any()),
         Err(error) => panic!("{error}"),
     }
 }

@@ -54,6 +54,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
 
 #[cfg(test)]
 mod tests {
+    use haul_base::copy::spec::RightsOptions;
     use haul_proto::overwrite_policy::OverwritePolicy;
 
     use super::*;
@@ -90,12 +91,12 @@ mod tests {
         let of = |words: &[&str]| planned(words).unwrap().copy.options;
         let none = of(&["a", "b"]);
         assert!(
-            !none.metadata.owner_and_mode
+            !none.metadata.rights.any()
                 && !none.source.recursive
                 && none.metadata.preserve == haul_base::copy::spec::PreserveOptions::default()
         );
         let all = of(&["-aHAX", "--devices", "--numeric-ids", "a", "b"]);
-        assert!(all.metadata.owner_and_mode && all.source.recursive && !all.metadata.owners.by_name);
+        assert!(all.metadata.rights == RightsOptions::ALL && all.source.recursive && !all.metadata.owners.by_name);
         let kept = all.metadata.preserve;
         assert!(kept.hard_links && kept.attributes && kept.acls && kept.devices && kept.specials);
         assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");

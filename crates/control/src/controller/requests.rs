@@ -59,7 +59,7 @@ pub fn source_request(copy: &CopySpec, settings: SessionSettings, rate_bytes_per
         pipe: pipe(options.pipes.source.as_ref()),
         compare: options.compare,
         tell_digests: options.target.sync.equal == EqualityTest::Digest,
-        tell_owners: options.metadata.owner_and_mode && options.metadata.owners != OwnerOptions::default(),
+        tell_owners: options.metadata.rights.any() && options.metadata.owners != OwnerOptions::default(),
         remove_files: options.target.sync.source_removes,
         range: match options.range {
             Some(CopyRange::One(range)) => Some(range),

@@ -164,8 +164,10 @@ impl From<&Stat> for FileStat {
 /// Parts of [`EntryMetadata`] to set on a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataParts {
-    /// Numeric owner and group.
+    /// The numeric owner.
     pub owner: bool,
+    /// The numeric group.
+    pub group: bool,
     /// These permission bits; `None` keeps them.
     pub mode: Option<u16>,
     /// The time of last modification.
@@ -193,8 +195,8 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 
 /// Sets owner and group, then mode, then the time of an open file or directory; in this order, since a change of owner
 /// clears mode bits. Sets only differing properties: each call changes ctime, and chown removes capabilities even
-/// without a change. If the owner (group) was not set, the setuid (setgid) bit is omitted: it would grant another
-/// user's rights. Access times do not change.
+/// without a change. If the entry then has another owner (group), the setuid (setgid) bit is omitted: it would grant
+/// another user's rights. Access times do not change.
 ///
 /// A refusal is no error ([`crate::sys::refusal::is_refusal`]): [`AppliedMetadata`] reports it. `InvalidInput` if
 /// `meta` has an impossible time.
@@ -221,7 +223,7 @@ pub fn apply_with(
         let now = FileStat::at_fd(fd)?.meta;
         applied.owner &= now.uid == meta.uid;
         applied.group &= now.gid == meta.gid;
-        let mode = allowed_mode(mode, applied);
+        let mode = allowed_mode(mode, meta, &now);
         if now.mode != mode {
             applied.refused_mode = refusal(fchmod(fd, Mode::from_raw_mode(mode.into())))?;
         }
@@ -270,10 +272,12 @@ pub fn apply_to_node(
     }
     let there = stat.meta;
     let mut applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
-    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
-        && FileStat::at_fd(&node)?.meta.mode != mode
-    {
-        applied.refused_mode = refusal(set_mode_of_path(&node, mode))?;
+    if let Some(mode) = keep.mode {
+        let now = FileStat::at_fd(&node)?.meta;
+        let mode = allowed_mode(mode, meta, &now);
+        if now.mode != mode {
+            applied.refused_mode = refusal(set_mode_of_path(&node, mode))?;
+        }
     }
     if keep.times && there.modified != meta.modified {
         applied.refused_time = refusal(utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW))?;
@@ -297,7 +301,7 @@ fn set_owner(
 ) -> io::Result<AppliedMetadata> {
     // For the system, the largest number means "no change".
     let has_owner = keep.owner && meta.uid != u32::MAX;
-    let has_group = keep.owner && meta.gid != u32::MAX;
+    let has_group = keep.group && meta.gid != u32::MAX;
     let uid = (has_owner && meta.uid != there.uid).then(|| Uid::from_raw(meta.uid));
     let gid = (has_group && meta.gid != there.gid).then(|| Gid::from_raw(meta.gid));
     let is_set = |result| refusal(result).map(|refused| refused.is_none());
@@ -309,9 +313,10 @@ fn set_owner(
     Ok(AppliedMetadata { owner, group, ..AppliedMetadata::default() })
 }
 
-fn allowed_mode(mode: u16, applied: AppliedMetadata) -> u16 {
-    let without_owner = if applied.owner { 0 } else { SETUID };
-    let without_group = if applied.group { 0 } else { SETGID };
+/// The mode for an entry with the owner and group that it has now.
+fn allowed_mode(mode: u16, meta: &EntryMetadata, now: &EntryMetadata) -> u16 {
+    let without_owner = if now.uid == meta.uid { 0 } else { SETUID };
+    let without_group = if now.gid == meta.gid { 0 } else { SETGID };
     mode & 0o7777 & !without_owner & !without_group
 }
 
@@ -339,7 +344,7 @@ mod tests {
         gid: 2345,
         modified: Timestamp { seconds: -5, nanoseconds: 123_456_789 },
     };
-    const ALL: MetadataParts = MetadataParts { owner: true, mode: Some(META.mode), times: true };
+    const ALL: MetadataParts = MetadataParts { owner: true, group: true, mode: Some(META.mode), times: true };
 
     struct Sandbox {
         _temp: tempfile::TempDir,
@@ -366,7 +371,7 @@ mod tests {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
         let before = fstat(&file).unwrap();
-        let keep = MetadataParts { owner: false, mode: None, times: true };
+        let keep = MetadataParts { owner: false, group: false, mode: None, times: true };
         assert_eq!(apply(&file, &META, keep).unwrap(), AppliedMetadata::default());
         let stat = FileStat::at_fd(&file).unwrap();
         assert_eq!(stat.meta.modified, META.modified);
@@ -435,9 +440,26 @@ mod tests {
     fn drops_the_bits_when_owners_are_not_kept() {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
-        let keep = MetadataParts { owner: false, mode: Some(0o7755), times: false };
+        let keep = MetadataParts { owner: false, group: false, mode: Some(0o7755), times: false };
         assert_eq!(apply(&file, &META, keep).unwrap(), AppliedMetadata::default());
         assert_eq!(FileStat::at_fd(&file).unwrap().meta.mode, 0o1755);
+    }
+
+    #[test]
+    fn keeps_the_bits_of_the_owner_that_a_file_has_anyway() {
+        let sandbox = sandbox();
+        let file = open(&sandbox.root);
+        let own = FileStat::at_fd(&file).unwrap().meta;
+        let keep = MetadataParts { owner: false, group: false, mode: Some(0o6755), times: false };
+        for (uid, gid, mode) in [
+            (own.uid, own.gid, 0o6755),
+            (own.uid, own.gid + 1, 0o4755),
+            (own.uid + 1, own.gid, 0o2755),
+            (u32::MAX, u32::MAX, 0o755),
+        ] {
+            let _ = apply(&file, &EntryMetadata { uid, gid, ..META }, keep).unwrap();
+            assert_eq!(FileStat::at_fd(&file).unwrap().meta, EntryMetadata { mode, ..own }, "{uid}:{gid}");
+        }
     }
 
     #[test]

@@ -95,15 +95,15 @@ fn name_nameless(dir: &Dir, _: &Arena) -> io::Result<bool> {
 }
 
 fn change_mode(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    put(dir, MetadataParts { owner: false, mode: Some(0o640), times: false })
+    put(dir, MetadataParts { owner: false, group: false, mode: Some(0o640), times: false })
 }
 
 fn change_owner(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    put(dir, MetadataParts { owner: true, mode: None, times: false })
+    put(dir, MetadataParts { owner: true, group: true, mode: None, times: false })
 }
 
 fn change_times(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let keep = MetadataParts { owner: false, mode: None, times: true };
+    let keep = MetadataParts { owner: false, group: false, mode: None, times: true };
     let _ = apply_to_symlink(&*dir.fd()?, &name("leaf"), &meta(), keep)?;
     put(dir, keep)
 }

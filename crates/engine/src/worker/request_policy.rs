@@ -424,8 +424,8 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
 /// Refuses access control, extended attributes and special files, and owners and modes for a copy: its files belong to
 /// the server.
 fn hold_metadata(metadata: &MetadataOptions, is_copy: bool) -> Result<(), ClientRefusal> {
-    let MetadataOptions { owner_and_mode, is_required: _, owners: _, preserve } = metadata;
-    if *owner_and_mode && is_copy {
+    let MetadataOptions { rights, times: _, is_required: _, owners: _, preserve } = metadata;
+    if rights.any() && is_copy {
         return Err(ClientRefusal::OwnersAndModes);
     }
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *preserve;

@@ -5,6 +5,7 @@ use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
 use haul_proto::file_range::RangeLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::storage::Fsync;
 
@@ -156,9 +157,9 @@ fn clients_cannot_start_programs_or_set_server_options() {
     assert!(of_source(ServedAccess::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
     assert!(of_source(ServedAccess::Both, |request| request.links = SymlinkMode::Follow).is_err());
     assert!(of_target(ServedAccess::Both, |request| request.compare = Some(SymlinkMode::Follow)).is_err());
-    assert!(of_target(ServedAccess::Both, |request| request.metadata.owner_and_mode = true).is_err());
+    assert!(of_target(ServedAccess::Both, |request| request.metadata.rights.mode = true).is_err());
     let compares_modes = |request: &mut TargetRequest| {
-        (request.metadata.owner_and_mode, request.compare) = (true, Some(SymlinkMode::Keep))
+        (request.metadata.rights, request.compare) = (RightsOptions::ALL, Some(SymlinkMode::Keep))
     };
     assert!(of_target(ServedAccess::Both, compares_modes).is_ok());
     assert!(of_target(ServedAccess::Both, |request| request.partial.journal_dir = Some(b"x".to_vec())).is_err());
@@ -311,7 +312,7 @@ fn clients_of_a_served_pipe_reach_only_the_pipe() {
     let wanted = TargetRequest {
         path: "etc/passwd".into(),
         partial: PartialOptions { journal_dir: Some("tmp".into()), ..PartialOptions::default() },
-        metadata: MetadataOptions { owner_and_mode: true, ..MetadataOptions::default() },
+        metadata: MetadataOptions { rights: RightsOptions::ALL, ..MetadataOptions::default() },
         sync: SyncOptions { backup_dir: "old".into(), link_dests: vec!["old".into()], ..SyncOptions::default() },
         pipe: PipeKind::Named,
         ..target()
@@ -320,9 +321,7 @@ fn clients_of_a_served_pipe_reach_only_the_pipe() {
     of_pipe(ServedAccess::WriteOnly).enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert_eq!((held.path, held.pipe), (b"-".to_vec(), PipeKind::Standard));
-    assert!(
-        held.partial == PartialOptions::NONE && !held.metadata.owner_and_mode && held.sync == SyncOptions::default()
-    );
+    assert!(held.partial == PartialOptions::NONE && !held.metadata.rights.any() && held.sync == SyncOptions::default());
 
     for (access, pipe) in [(ServedAccess::WriteOnly, PipeKind::Named), (ServedAccess::ReadOnly, PipeKind::No)] {
         let mut message = ControllerMessage::Source(SourceRequest { pipe, ..source() });

@@ -332,6 +332,7 @@ mod tests {
     use crate::checksum::ChecksumAlgorithm;
     use crate::wire::checksum::ChecksumSource;
     use crate::wire::list_batch::OperandDestination;
+    use crate::wire::preserve::RightsOptions;
     use crate::wire::samples;
 
     fn settings() -> SessionSettings {
@@ -391,7 +392,7 @@ mod tests {
                 again: true,
                 own_tree: true,
                 directory: DirectoryOptions { create: false, must_exist: true },
-                metadata: MetadataOptions { owner_and_mode: true, ..MetadataOptions::default() },
+                metadata: MetadataOptions { rights: RightsOptions::ALL, ..MetadataOptions::default() },
                 verify: Verify::Memory,
                 below: vec![vec![], operand.name.iter().cloned().collect()],
                 partial: PartialOptions { journal_dir: Some(b"/j".to_vec()), ..PartialOptions::default() },

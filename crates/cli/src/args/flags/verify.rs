@@ -7,6 +7,9 @@ options! {
     ALL;
     RECURSIVE.with_help("compare directories recursively");
     PRESERVE.with_help("compare mode, owner and group");
+    PERMS.with_help("compare modes only");
+    OWNER.with_help("compare owners only");
+    GROUP.with_help("compare groups only");
     ARCHIVE;
     HARD_LINKS.with_help("compare hard links");
     XATTRS.with_help("compare extended attributes");

@@ -81,7 +81,7 @@ fn options(typed: &Values, complete: &Values, ends: &[OsString; 2], is_sync: boo
         copy: copy.options,
         access: RemoteAccess { login, target_login, ..copy.access },
         completes_login,
-        compares_owner_and_mode: metadata(complete)?.owner_and_mode,
+        compared_rights: metadata(complete)?.rights,
         secret_file: complete.last(&flags::SECRET_FILE).map(PathBuf::from),
         time_limit,
         notify: None,

@@ -99,7 +99,7 @@ impl Committer {
     /// Writes a file without a name, which leaves nothing behind.
     fn write_nameless(&self, named: &NamedFile, bytes: &[u8], modified: Timestamp) -> io::Result<OwnedFd> {
         // Private until it has attributes that only its owner may set.
-        let is_for_later = self.parts.copy.request.metadata.owner_and_mode
+        let is_for_later = self.parts.copy.request.metadata.rights.any()
             || named.attributes().is_some_and(|attributes| !attributes.is_empty());
         let mode =
             if is_for_later { 0o600 } else { mode_without_preserve(named.meta.mode, self.parts.copy.umask).into() };

@@ -14,6 +14,7 @@ use haul_proto::path::{Name, escape};
 use haul_proto::session::differing::Differing;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::wire::difference::Difference;
+use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SymlinkMode;
 use rustix::fs::{FileType, readlinkat};
@@ -225,16 +226,15 @@ impl EntryComparer {
         EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
     }
 
-    /// With `-p`, mode and owner are compared too. Links have no modes.
+    /// Preserved modes, owners and groups are compared too. Links have no modes.
     fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
+        let RightsOptions { mode, owner, group } = self.parts.copy.request.metadata.rights;
         let mut differences = Vec::new();
-        if !self.parts.copy.request.metadata.owner_and_mode {
-            return differences;
-        }
-        if meta.mode != there.meta.mode && there.kind != FileType::Symlink {
+        if mode && meta.mode != there.meta.mode && there.kind != FileType::Symlink {
             differences.push(Difference::Mode { source: meta.mode, target: there.meta.mode });
         }
-        let (source, target) = ((meta.uid, meta.gid), (there.meta.uid, there.meta.gid));
+        let target = (there.meta.uid, there.meta.gid);
+        let source = (if owner { meta.uid } else { target.0 }, if group { meta.gid } else { target.1 });
         if source != target {
             differences.push(Difference::Owner { source, target });
         }

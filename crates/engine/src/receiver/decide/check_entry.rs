@@ -360,7 +360,7 @@ impl EntryDecider {
             GuardedName::Has(meta) | GuardedName::Stays(meta) if self.parts.copy.is_dry() => stat.meta = meta,
             _ => {}
         }
-        let may_have_rights = self.parts.copy.request.metadata.owner_and_mode || has_capability(entry);
+        let may_have_rights = self.parts.copy.request.metadata.rights.any() || has_capability(entry);
         let is_file = matches!(entry.kind, EntryContent::File { .. });
         let is_judged = is_file
             && may_have_rights

@@ -243,7 +243,7 @@ impl EntryDecider {
     pub(crate) fn may_be_named_in(&self, file: &HeldFile, into: &OwnedFd, offered: &Entry) -> io::Result<bool> {
         let owner = file.stat().meta.uid;
         Ok(owner == rustix::process::geteuid().as_raw()
-            || self.parts.copy.request.metadata.owner_and_mode && owner == offered.meta.uid
+            || self.parts.copy.request.metadata.rights.owner && owner == offered.meta.uid
             || owner == FileStat::at_fd(into)?.meta.uid)
     }
 

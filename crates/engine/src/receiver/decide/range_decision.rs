@@ -134,7 +134,7 @@ impl EntryDecider {
     ) -> Result<T, FileError> {
         match open() {
             Err(FileError::NameTaken)
-                if self.parts.copy.request.metadata.owner_and_mode && reclaim_partial(path, len, header, meta)? =>
+                if self.parts.copy.request.metadata.rights.owner && reclaim_partial(path, len, header, meta)? =>
             {
                 open()
             }

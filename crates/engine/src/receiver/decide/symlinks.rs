@@ -43,10 +43,11 @@ impl EntryDecider {
         }
         let changes = !self.parts.copy.creates_only || !is_kept;
         let has_time = there.stat.is_some_and(|stat| is_kept && stat.meta.modified == entry.meta.modified);
-        let keep = MetadataParts {
-            owner: self.parts.copy.request.metadata.owner_and_mode && changes,
-            mode: None,
-            times: changes && !has_time,
+        let keep = match changes {
+            true => {
+                self.parts.metadata.preserved_parts(None, !has_time && self.parts.copy.request.metadata.times.symlinks)
+            }
+            false => MetadataParts { owner: false, group: false, mode: None, times: false },
         };
         let applied = apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep)?;
         // Another user's link, or a file system without link times: the link itself exists.

@@ -10,9 +10,9 @@ use haul_proto::session::step::EntryAnswer;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::ranges::TargetRange;
 
+use crate::fs::FileStat;
 use crate::fs::attributes::read;
 use crate::fs::file_system::{clones_blocks, magic_of};
-use crate::fs::{FileStat, MetadataParts};
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
@@ -132,16 +132,15 @@ impl EntryDecider {
         Ok(!position.fresh && ExistingStat::at(&position.dir, &position.name)?.existing != ExistingEntry::Absent)
     }
 
-    /// With `-p`, updates owner, mode and preserved attributes of an existing file. Returns whether it counts as
-    /// complete.
+    /// Updates the preserved owner, mode, time and attributes of an existing file. Returns whether it counts as complete.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<bool, FileError> {
         let (dir, name) = (&position.dir, &position.name);
         let meta = &self.parts.metadata.settable(dir, name, &entry.meta, there);
-        let preserve = self.parts.copy.request.metadata.owner_and_mode;
+        let (rights, times) = (self.parts.copy.request.metadata.rights, self.parts.copy.request.metadata.times);
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
-        let has_other_owner = preserve && owned(&there.meta) != owned(meta);
+        let has_other_owner = owned(&there.meta) != owned(meta);
         // A file equal by size or digest alone gets the source's time too.
-        let has_other_time = there.meta.modified != meta.modified;
+        let has_other_time = times.files && there.meta.modified != meta.modified;
         if !self.parts.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
             return Ok(true);
         }
@@ -152,8 +151,7 @@ impl EntryDecider {
             wanted.iter().any(|attribute| !found.contains(attribute))
         });
         self.parts.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
-        let keep =
-            MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
+        let keep = self.parts.metadata.preserved_parts(rights.mode.then_some(meta.mode), has_other_time);
         let place = EntryPlace::in_directory(dir, name);
         Ok(self.parts.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
     }

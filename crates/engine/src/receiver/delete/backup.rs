@@ -244,7 +244,7 @@ fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
     let kept = PreserveOptions { attributes: true, acls: true, ..PreserveOptions::default() };
     let attributes = attributes::read(&*old, kept).unwrap_or_default();
     let mode = if is_root() { meta.mode } else { meta.mode | 0o700 };
-    let keep = MetadataParts { owner: true, mode: Some(mode), times: false };
+    let keep = MetadataParts { owner: true, group: true, mode: Some(mode), times: false };
     let _ = apply_with(&*made, &meta, keep, || drop(attributes::set_attributes(&*made, &attributes, kept)))?;
     Ok(())
 }

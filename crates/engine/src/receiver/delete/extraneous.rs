@@ -239,7 +239,7 @@ impl Removals {
         let restored = match (self.removes_only(), was) {
             (false, _) => self.metadata.complete_directory(dir, *fresh, meta, attributes.as_deref(), false).map(|_| ()),
             (true, Some(was)) => {
-                let keep = MetadataParts { owner: false, mode: None, times: true };
+                let keep = MetadataParts { owner: false, group: false, mode: None, times: true };
                 dir.fd()
                     .and_then(|fd| apply(&*fd, &was.meta, keep))
                     .and_then(|_| self.metadata.commit_queue.queue_directory(dir))

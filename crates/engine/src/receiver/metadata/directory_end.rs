@@ -64,8 +64,7 @@ impl MetadataWriter {
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
             let there = FileStat::at_fd(&*fd)?;
-            let mode =
-                wanted.filter(|mode| self.copy.request.metadata.owner_and_mode || there.meta.mode & 0o777 != *mode);
+            let mode = wanted.filter(|mode| self.copy.request.metadata.rights.mode || there.meta.mode & 0o777 != *mode);
             // A time within the file system's precision is not set again.
             let meta = match self.is_same_time(dir, meta.modified, &there) {
                 true => &EntryMetadata { modified: there.meta.modified, ..*meta },
@@ -92,7 +91,7 @@ impl MetadataWriter {
 
     /// The final mode of a directory; `None` for an existing one whose mode stays.
     pub(crate) fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
-        match (self.copy.request.metadata.owner_and_mode, fresh) {
+        match (self.copy.request.metadata.rights.mode, fresh) {
             (true, _) => Some(meta.mode),
             (false, true) => Some(mode_without_preserve(meta.mode, self.copy.umask)),
             (false, false) => None,

@@ -27,10 +27,10 @@ struct OwnerTable {
 }
 
 impl TargetOwners {
-    /// Applies the request's rules. Without preserved owners, no names are looked up.
+    /// Applies the request's rules. Without preserved owners, or modes with their set-id bits, no names are looked up.
     pub fn new(options: &MetadataOptions) -> Result<Self, RefusedRequest> {
         let numeric = OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
-        let rules = if options.owner_and_mode { &options.owners } else { &numeric };
+        let rules = if options.rights.any() { &options.owners } else { &numeric };
         Self::with(rules, [Accounts::users(), Accounts::groups()])
     }
 

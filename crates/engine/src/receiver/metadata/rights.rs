@@ -10,6 +10,7 @@ use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::path::Name;
 use haul_proto::sync::EqualityTest;
+use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Uid, fchown};
 use rustix::process::geteuid;
@@ -108,11 +109,13 @@ impl MetadataWriter {
         Ok(())
     }
 
-    /// The metadata that an existing entry in `dir` can get: it keeps its owner and group where this process, or the
-    /// file system, cannot set the source's. Each file system is tried once for each owner, on a nameless file.
+    /// The metadata that an existing entry in `dir` can get: it keeps its mode, owner and group where they are not
+    /// preserved, or where this process, or the file system, cannot set the source's. Each file system is tried once for
+    /// each owner, on a nameless file.
     pub(crate) fn settable(&self, dir: &Dir, name: &Name, meta: &EntryMetadata, there: &FileStat) -> EntryMetadata {
         let of = |meta: &EntryMetadata| (meta.uid, meta.gid, meta.mode);
-        if !self.preserves_owner() || of(meta) == of(&there.meta) {
+        let meta = &self.wanted(meta, &there.meta);
+        if of(meta) == of(&there.meta) {
             return *meta;
         }
         let stored = self.stored(dir, meta);
@@ -124,9 +127,19 @@ impl MetadataWriter {
         EntryMetadata {
             uid: if is_root() && stored.uid == meta.uid { meta.uid } else { there.meta.uid },
             gid: if may_set_group && stored.gid == meta.gid { meta.gid } else { there.meta.gid },
-            mode: stored.mode,
+            mode: if self.copy.request.metadata.rights.mode { stored.mode } else { there.meta.mode },
             ..*meta
         }
+    }
+
+    /// Existing metadata with the preserved ones of the source.
+    fn wanted(&self, meta: &EntryMetadata, there: &EntryMetadata) -> EntryMetadata {
+        let RightsOptions { mode, owner, group } = self.copy.request.metadata.rights;
+        let uid = if owner { meta.uid } else { there.uid };
+        let gid = if group { meta.gid } else { there.gid };
+        let is_other = |is_other, bit| if is_other { bit } else { 0 };
+        let foreign = is_other(uid != meta.uid, SETUID) | is_other(gid != meta.gid, SETGID);
+        EntryMetadata { uid, gid, mode: if mode { meta.mode & !foreign } else { there.mode }, ..*meta }
     }
 
     /// Owner, group and mode of a new file in `dir` that is to have these.
@@ -137,14 +150,14 @@ impl MetadataWriter {
             known.clear();
         }
         let try_it = || {
-            let keep = MetadataParts { owner: true, mode: Some(meta.mode), times: false };
+            let keep = MetadataParts { owner: true, group: true, mode: Some(meta.mode), times: false };
             let stored = apply(clock.file(), meta, keep).and_then(|_| FileStat::at_fd(clock.file()));
             stored.map_or_else(|_| storable(meta), |stat| stat.meta)
         };
         *known.entry((dir.identity().device, meta.uid, meta.gid, meta.mode)).or_insert_with(try_it)
     }
 
-    /// With `-p`, takes an existing directory from its owner if that changes. Its access control lists go first: new
+    /// With preserved owners, takes an existing directory from its owner if that changes. Its access control lists go first: new
     /// entries would inherit them. The source's are set when the directory is complete.
     pub(crate) fn take_directory(&self, dir: &Dir, meta: &EntryMetadata) -> io::Result<()> {
         if !self.preserves_owner() || !is_root() || self.copy.is_dry() || self.copy.creates_only || dir.is_absent() {
@@ -163,7 +176,7 @@ impl MetadataWriter {
     }
 
     fn preserves_owner(&self) -> bool {
-        self.copy.request.metadata.owner_and_mode
+        self.copy.request.metadata.rights.owner
     }
 
     /// Whether an existing file belongs to this user, or with `-p` to its final owner.
@@ -180,9 +193,9 @@ impl MetadataWriter {
 
     /// Whether metadata and attributes give a file set-id bits or capabilities that it lacks, or another owner to them.
     fn gives_rights(&self, entry: &Entry, meta: &EntryMetadata, there: &FileStat, has_other_attributes: bool) -> bool {
-        let EntryMetadata { mode, uid, gid, .. } = *meta;
-        let set_id = if self.preserves_owner() { mode & (SETUID | SETGID) } else { 0 };
-        let changes_owner = self.preserves_owner() && (uid, gid) != (there.meta.uid, there.meta.gid);
+        let EntryMetadata { mode, uid, gid, .. } = self.wanted(meta, &there.meta);
+        let set_id = if self.copy.request.metadata.rights.mode { mode & (SETUID | SETGID) } else { 0 };
+        let changes_owner = (uid, gid) != (there.meta.uid, there.meta.gid);
         let gives_bits = set_id != 0 && (changes_owner || there.meta.mode & set_id != set_id);
         let has_capability = self.keeps_attributes() && sets_capabilities() && has_capability(entry);
         gives_bits || has_capability && (changes_owner || has_other_attributes)

@@ -115,7 +115,7 @@ impl MetadataWriter {
 
     /// Whether directories may be widened: only if the source's modes are set in the end.
     fn may_widen(&self) -> bool {
-        self.copy.request.metadata.owner_and_mode && !self.copy.compares() && !is_root()
+        self.copy.request.metadata.rights.mode && !self.copy.compares() && !is_root()
     }
 
     /// Adds the owner's permissions to a directory that cannot be opened. Returns its earlier mode; `None` for another

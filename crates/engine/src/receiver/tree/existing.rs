@@ -46,8 +46,9 @@ impl TargetTree {
         // Only the owner and root can set them. Without an option that asks for them, the difference stays.
         let is_settable = is_root() || there.is_owned_by_this_user() || self.copy.request.metadata.is_required;
         let has_other_time = entry.meta.modified != there.meta.modified;
+        let has_other_time = has_other_time && self.copy.request.metadata.times.of(&entry.kind);
         let mut reasons = ChangeReasons::default().and(ChangeReasons::TIME, is_settable && has_other_time);
-        if self.copy.request.metadata.owner_and_mode {
+        if self.copy.request.metadata.rights.any() {
             // Other differences would remain for ever.
             let meta = self.metadata.settable(dir, name, &entry.meta, there);
             let has_other_owner = (meta.uid, meta.gid) != (there.meta.uid, there.meta.gid);
