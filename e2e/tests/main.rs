@@ -51,6 +51,7 @@ mod options;
 mod output;
 mod pacing;
 mod parts;
+mod patterns;
 mod pipes;
 mod planted_names;
 mod policy;

@@ -31,6 +31,7 @@ use haul_proto::wire::compressed_message::CompressedMessage;
 use haul_proto::wire::control_channel::{ControlChannel, encode_header};
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::{AttributeEnd, Difference};
+use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns, PatternMatch};
 use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
@@ -347,6 +348,10 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::FileOperation(FileOperation::Open { path: b"/data/a".to_vec() }),
         ControllerMessage::FileOperation(FileOperation::Read { file: 1, offset: 1 << 40, length: 4096 }),
         ControllerMessage::FileOperation(FileOperation::Close { file: 1 }),
+        ControllerMessage::Expand(ExpandRequest {
+            base: Some(b"/data".to_vec()),
+            patterns: vec![b"{a,{b,c}}/[!x]*?\\*".to_vec(), b"*".to_vec()],
+        }),
         ControllerMessage::Measure(MeasureRequest {
             path: b"/archive".to_vec(),
             cold: b"/data".to_vec(),
@@ -440,6 +445,9 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![7; 40] }),
         WorkerMessage::FileAnswer(FileAnswer::Closed),
         WorkerMessage::FileAnswer(FileAnswer::Failed { failure: FileFailure::Gone, text: "gone".into() }),
+        WorkerMessage::Expanded(ExpandedPatterns {
+            matches: vec![PatternMatch { pattern: 0, alternative: 1, path: b"b/y1*".to_vec() }],
+        }),
         WorkerMessage::Measured(Box::new(MeasureAnswer {
             hash_bytes_per_s: 1 << 31,
             max_startups: "10:30:100".into(),

@@ -9,6 +9,7 @@ use haul_engine::codec::PayloadDecompressor;
 use haul_proto::compression::Codec;
 use haul_proto::encoding::Writer;
 use haul_proto::error::ProtocolError;
+use haul_proto::filter::source_pattern::{PatternComponent, SourcePattern};
 use haul_proto::ids::CopyNumber;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, PartialMatch, RangeEnd, decode_slot, encode_slot, slot_offset};
@@ -44,6 +45,21 @@ pub fn target_message(data: &[u8]) {
 /// Messages from a controller: Requests among them.
 pub fn controller_message(data: &[u8]) {
     check_round_trip(data, ControllerMessage::decode, ControllerMessage::encode);
+    if let Ok(ControllerMessage::Expand(request)) = ControllerMessage::decode(data) {
+        check_patterns(&request.patterns);
+    }
+}
+
+/// No wildcard matches what is no name.
+fn check_patterns(patterns: &[Vec<u8>]) {
+    let Ok(parsed) = SourcePattern::parse_all(patterns.iter().map(Vec::as_slice)) else { return };
+    for pattern in parsed.iter().flat_map(|pattern| &pattern.alternatives) {
+        for component in pattern.components() {
+            let is_name = |name: &&[u8]| *component == PatternComponent::Name(name.to_vec());
+            let mut strange = [&b"."[..], b"..", b"", b"a/b", b"a\0"].into_iter().filter(|name| !is_name(name));
+            assert!(!strange.any(|name| component.matches(name)), "{component:?}");
+        }
+    }
 }
 
 /// Messages from a worker: its Hello among them.

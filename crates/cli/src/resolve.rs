@@ -134,6 +134,7 @@ fn planned(
         return Err(UsageError::new("a pipe cannot be filtered").remedy("remove the filters"));
     }
     settings.options.source.base = base.as_ref().map(|base| base.path.clone());
+    settings.options.source.patterns = values.dialect() == Dialect::Haul;
     let list = list(values, &mut sources, base)?;
     settings.options.stop.after = duration::of_copy(values, &mut sources, &target.path, &mut settings.time_limit)?;
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;

@@ -36,6 +36,8 @@ features! {
     RANGES = 5, "ranges";
     /// File sessions.
     FILE_SESSIONS = 6, "file-sessions";
+    /// Expansion of patterns of sources.
+    PATTERNS = 7, "patterns";
 }
 
 impl Features {
@@ -45,7 +47,7 @@ impl Features {
     }
 
     /// Features that every copy requires.
-    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0 & !Self::FILE_SESSIONS.0);
+    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0 & !Self::FILE_SESSIONS.0 & !Self::PATTERNS.0);
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

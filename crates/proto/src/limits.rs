@@ -97,6 +97,12 @@ pub const TEXT_MAX: usize = 4096;
 pub const PATH_MAX: usize = 64 << 10;
 /// Most source arguments of one copy.
 pub const OPERANDS_MAX: usize = 1 << 18;
+/// Most patterns of source arguments in one copy, after the expansion of braces.
+pub const PATTERN_ALTERNATIVES_MAX: usize = 1000;
+/// Most paths that these patterns match.
+pub const PATTERN_MATCHES_MAX: usize = 100_000;
+/// Most bytes of these paths, each with its base.
+pub const PATTERN_MATCHES_BYTES: usize = 32 << 20;
 /// Most source arguments of a list in one message.
 pub const LISTED_BATCH_MAX: usize = 512;
 /// Largest message with source arguments of a list.

@@ -33,6 +33,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::control_channel::{BEAT, ControlChannel, encode_header};
+use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns, PatternMatch};
 use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
@@ -315,6 +316,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             ControllerMessage::FileOperation(FileOperation::Read { file: 1, offset: 300, length: 64 << 10 }),
         ),
         ("FileOperation, Close", ControllerMessage::FileOperation(FileOperation::Close { file: 1 })),
+        ("Expand", ControllerMessage::Expand(expand())),
     ]
 }
 
@@ -332,6 +334,14 @@ fn measure() -> MeasureRequest {
         suite: CipherSuite::Aes256Gcm,
         silence_ms: 13_000,
     }
+}
+
+fn expand() -> ExpandRequest {
+    ExpandRequest { base: Some(b"/data".to_vec()), patterns: vec![b"{a,b}*".to_vec()] }
+}
+
+fn expanded() -> ExpandedPatterns {
+    ExpandedPatterns { matches: vec![PatternMatch { pattern: 0, alternative: 1, path: b"b1".to_vec() }] }
 }
 
 fn file_answers() -> Vec<(&'static str, WorkerMessage)> {
@@ -438,6 +448,7 @@ fn the_link() {
         ("Synced", synced().encode()),
     ];
     vectors.extend(controller_messages().into_iter().map(|(name, message)| (name, message.encode())));
+    vectors.push(("Expanded", WorkerMessage::Expanded(expanded()).encode()));
     vectors.extend(file_answers().into_iter().map(|(name, message)| (name, message.encode())));
     check_vectors("link", &vectors);
     assert_eq!(WorkerMessage::decode(&documented_vector("link", "Hello")), Ok(hello()));
@@ -445,6 +456,8 @@ fn the_link() {
     assert_eq!(WorkerMessage::decode(&documented_vector("link", "Measured")), Ok(measured()));
     assert_eq!(WorkerMessage::decode(&documented_vector("link", "Item")), Ok(item()));
     assert_eq!(WorkerMessage::decode(&documented_vector("link", "Synced")), Ok(synced()));
+    let documented = WorkerMessage::decode(&documented_vector("link", "Expanded"));
+    assert_eq!(documented, Ok(WorkerMessage::Expanded(expanded())));
     for (name, message) in file_answers() {
         assert_eq!(WorkerMessage::decode(&documented_vector("link", name)), Ok(message));
     }
@@ -575,7 +588,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX FILE_READ_MAX SESSION_FILES_MAX FILE_OPERATIONS_AHEAD CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PATTERN_ALTERNATIVES_MAX PATTERN_MATCHES_MAX PATTERN_MATCHES_BYTES LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX FILE_READ_MAX SESSION_FILES_MAX FILE_OPERATIONS_AHEAD CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     let last = check_limits!(FIGURE_MAX RESENDS_PER_FRAME_MAX RESENDS_PER_FILE_MAX ROUTES_MAX);

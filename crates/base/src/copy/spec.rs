@@ -251,6 +251,9 @@ pub struct SourceOptions {
     pub live: LiveSourceOptions,
     /// `--include`, `--exclude` and similar options.
     pub filters: FilterOptions,
+    /// Sources on another host are patterns, which it expands.
+    #[serde(skip)]
+    pub patterns: bool,
     /// `--dirbase`: base of relative sources; their paths are recreated below the target.
     #[serde(skip)]
     pub base: Option<PathBuf>,

@@ -26,7 +26,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     let list = list(values, &mut sources, base)?;
     let options = CopyOptions {
         compare: true,
-        source: SourceOptions { base: base_path, filters: filters(values)?, ..source(values)? },
+        source: SourceOptions { base: base_path, patterns: true, filters: filters(values)?, ..source(values)? },
         metadata: MetadataOptions { owners: owners(values, false)?, ..metadata(values)? },
         streams: StreamOptions {
             count: values.get(&flags::STREAMS)?,

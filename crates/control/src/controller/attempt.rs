@@ -8,14 +8,15 @@ use haul_base::sys::cancel::Cancel;
 
 use super::attempt_result::{CopyAttempt, EarlierAttempts, interrupted_first};
 use super::control_requests::ControlRequests;
+use super::expansion::expand_sources;
 use super::settings::session_settings;
 use super::transfer::TransferController;
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
 
-/// Runs one attempt of a copy.
+/// Runs one attempt of a copy. The first one replaces patterns among its sources.
 pub fn attempt(
-    copy: &CopySpec,
+    copy: &mut CopySpec,
     program: &WorkerProgram,
     cancel: &Cancel,
     control_requests: &mut ControlRequests,
@@ -28,7 +29,8 @@ pub fn attempt(
         Ok(workers) => workers,
         Err(error) => return failed(error),
     };
-    let settings = match session_settings(copy, earlier.copy_id, &workers) {
+    let expanded = expand_sources(copy, &mut workers, cancel, observer);
+    let settings = match expanded.and_then(|()| session_settings(copy, earlier.copy_id, &workers)) {
         Ok(settings) => settings,
         Err(error) => {
             workers.cancel();

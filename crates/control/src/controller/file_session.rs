@@ -6,7 +6,7 @@ use std::path::Path;
 
 use haul_base::copy::error::Error;
 use haul_base::copy::event::Observer;
-use haul_base::copy::location::{Host, Location};
+use haul_base::copy::location::Location;
 use haul_base::copy::spec::{CopyOptions, CopySpec, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::feature::Features;
@@ -15,6 +15,7 @@ use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, Fil
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
+use super::expansion::expand_sources;
 use super::settings::workers_silence_ms;
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
@@ -49,21 +50,23 @@ pub enum FileSessionError {
 }
 
 impl FileSession {
-    /// Starts a worker on `host`, which needs no more than the right to read files.
+    /// Starts a worker on the host of the only source of `copy`. It needs no more than the right to read files, and
+    /// expands a pattern.
     pub fn open(
-        host: Host,
-        access: RemoteAccess,
+        copy: &mut CopySpec,
         program: &WorkerProgram,
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let place = Location { host, path: Default::default() };
+        let target = Location { host: copy.source_host().clone(), path: Default::default() };
+        let access = copy.access.clone();
         // One host, reached in one way, has one worker.
         let access = RemoteAccess { target_command: access.source_command.clone(), target_login: None, ..access };
-        let options = CopyOptions::default();
-        let spec = CopySpec { sources: vec![place.clone()], list: None, target: place, options, access };
-        let workers = Workers::start(&spec, program, cancel, observer)?;
+        let (options, sources) = (CopyOptions::default(), copy.sources.clone());
+        let spec = CopySpec { sources, list: None, target, options, access };
+        let mut workers = Workers::start(&spec, program, cancel, observer)?;
         workers.require(Features::FILE_SESSIONS)?;
+        expand_sources(copy, &mut workers, cancel, observer)?;
         let mut session = Self { workers, cancel: cancel.clone() };
         let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence) };
         match session.exchange(&ControllerMessage::FileSession(request))? {

@@ -12,6 +12,7 @@ mod copy_check;
 mod copy_progress;
 mod duplicate_targets;
 mod event_dedup;
+mod expansion;
 pub mod file_session;
 mod held_events;
 mod inbox;

@@ -178,8 +178,8 @@ impl RequestedReports {
             ReportRequirement::Delta => self.deltas,
             ReportRequirement::List => self.lists,
             ReportRequirement::Measurement => self.measures,
-            // A copy has none.
-            ReportRequirement::FileSession => false,
+            // A copy has none, or had its answer before.
+            ReportRequirement::FileSession | ReportRequirement::Expansion => false,
         }
     }
 }

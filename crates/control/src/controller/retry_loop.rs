@@ -99,7 +99,7 @@ fn run_attempts(
     let mut earlier = EarlierAttempts::none()?;
     loop {
         let CopyAttempt { outcome, stopped: last, ends, sync, new_tree, wrong_deltas, notices } =
-            attempt(&copy, program, cancel, &mut control_requests, &mut events, earlier);
+            attempt(&mut copy, program, cancel, &mut control_requests, &mut events, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, retry.begun())),
             Err(error) => error,

@@ -136,10 +136,13 @@ impl Workers {
 
     /// Checks that all workers have these features besides those that every copy requires.
     pub fn require(&self, features: Features) -> Result<(), Error> {
-        [WorkerRole::Source, WorkerRole::Target].into_iter().try_for_each(|role| {
-            let WorkerHello { features: found, .. } = self.hello(role);
-            found.require(features).map_err(|fault| Error::Connect(format!("{}: {fault}", self.label(role))))
-        })
+        [WorkerRole::Source, WorkerRole::Target].into_iter().try_for_each(|role| self.require_of(role, features))
+    }
+
+    /// Checks that a worker has these features.
+    pub fn require_of(&self, role: WorkerRole, features: Features) -> Result<(), Error> {
+        let WorkerHello { features: found, .. } = self.hello(role);
+        found.require(features).map_err(|fault| Error::Connect(format!("{}: {fault}", self.label(role))))
     }
 
     /// Returns the remote address of the connection to a worker, as this machine sees it.

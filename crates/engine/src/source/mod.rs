@@ -9,6 +9,7 @@ mod delta;
 mod digest;
 mod entry;
 mod exclusions;
+pub mod expansion;
 mod flow_feed;
 mod flow_frames;
 pub mod frame_sink;

@@ -14,6 +14,7 @@ use haul_base::copy::spec::Symlinks;
 use haul_base::copy::{End, null};
 use haul_base::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
+use haul_proto::filter::source_pattern::has_wildcards;
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
@@ -216,12 +217,9 @@ const PARENTS_MAX: usize = 1024;
 enum OperandRefusal {
     #[error("{}", describe(.0))]
     Io(#[from] io::Error),
-    /// There is no such path, and haul expands no wildcards. A shell on this host has expanded its own; those of a
-    /// remote path arrive unexpanded.
-    #[error(
-        "{}\nhaul expands no wildcards: copy the directory with -r, --include PATTERN and --exclude '*'",
-        describe(.0)
-    )]
+    /// There is no such path, which may be a pattern. The shell of a local source and haul leave one that matches
+    /// nothing; a list holds none.
+    #[error("{}\nno name matches it as a pattern (a list holds no patterns)", describe(.0))]
     Wildcards(#[source] io::Error),
     #[error("is a directory\nuse -r to copy directories")]
     Directory,
@@ -255,8 +253,7 @@ impl From<Errno> for OperandRefusal {
 
 /// Error for a failed lookup.
 fn lookup_error(path: &Path, error: io::Error) -> OperandRefusal {
-    let has_wildcard = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
-    match has_wildcard && error.kind() == io::ErrorKind::NotFound {
+    match has_wildcards(path.as_os_str().as_bytes()) && error.kind() == io::ErrorKind::NotFound {
         true => OperandRefusal::Wildcards(error),
         false => OperandRefusal::Io(error),
     }

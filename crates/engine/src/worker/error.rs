@@ -11,6 +11,7 @@ use haul_proto::path::escape;
 use crate::net::stream::StreamError;
 use crate::policy::audit::AuditError;
 use crate::policy::{PolicyFileError, PolicyRefusal};
+use crate::source::expansion::ExpansionError;
 use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::measure::MeasureError;
 use crate::worker::predecessor::RunningPredecessor;
@@ -156,13 +157,16 @@ pub enum RequestRefusal {
     /// The measurement failed.
     #[error("{0}")]
     Measurement(#[from] MeasureError),
+    /// The patterns of the sources cannot be expanded.
+    #[error("{0}")]
+    Expansion(#[from] ExpansionError),
 }
 
 impl RequestRefusal {
     /// Whether the user's options or arguments are the cause.
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Client(_) | Self::CongestionControl { .. } => true,
+            Self::Client(_) | Self::CongestionControl { .. } | Self::Expansion(_) => true,
             Self::Target { usage, .. } => *usage,
             Self::PolicyFile(_) | Self::Policy(_) | Self::AuditLog(_) | Self::AuditDigests | Self::Measurement(_) => {
                 false

@@ -12,6 +12,7 @@ use haul_proto::cpus::Cpus;
 use haul_proto::ids::CopyId;
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::ControlChannel;
+use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns};
 use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::measure::MeasureRequest;
@@ -29,6 +30,7 @@ use crate::policy::PolicyRule;
 use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
+use crate::source::expansion::{Expansion, expand};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::sys::{affinity, machine, tcp_info};
 use crate::worker::assigned_work::AssignedWork;
@@ -140,7 +142,8 @@ impl WorkerProcess {
             ControllerMessage::Source(_)
             | ControllerMessage::Target(_)
             | ControllerMessage::Measure(_)
-            | ControllerMessage::FileSession(_) => {
+            | ControllerMessage::FileSession(_)
+            | ControllerMessage::Expand(_) => {
                 self.prepare(message)?;
             }
             ControllerMessage::FileOperation(operation) => self.queue_operation(Ok(operation))?,
@@ -211,6 +214,7 @@ impl WorkerProcess {
                 return Err(MessageOrderError::MeasurementDuringCopy.into());
             }
             ControllerMessage::Measure(request) => self.measure(&request),
+            ControllerMessage::Expand(request) => self.expand(&request),
             _ => {}
         }
         Ok(())
@@ -263,6 +267,16 @@ impl WorkerProcess {
             Ok((bench, measured)) => {
                 self.work.bench = Some(bench);
                 self.report(&WorkerMessage::Measured(Box::new(measured)));
+            }
+            Err(error) => self.refuse(&error.into()),
+        }
+    }
+
+    fn expand(&mut self, request: &ExpandRequest) {
+        match expand(request) {
+            Ok(Expansion { matches, notes }) => {
+                notes.into_iter().for_each(|text| self.report(&WorkerMessage::Warning { text }));
+                self.report(&WorkerMessage::Expanded(ExpandedPatterns { matches }));
             }
             Err(error) => self.refuse(&error.into()),
         }

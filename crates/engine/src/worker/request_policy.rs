@@ -13,6 +13,7 @@ use haul_base::copy::null;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
+use haul_proto::wire::expansion::ExpandRequest;
 use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
@@ -66,6 +67,7 @@ impl ClientLimits {
             ControllerMessage::Measure(_) => Err(ClientRefusal::Measurement),
             ControllerMessage::FileSession(request) => self.hold_file_session(request),
             ControllerMessage::FileOperation(operation) => hold_file_operation(operation),
+            ControllerMessage::Expand(request) => self.hold_expansion(request),
         }
     }
 
@@ -131,6 +133,17 @@ impl ClientLimits {
     fn hold_file_session(&self, request: &mut FileSessionRequest) -> Result<(), ClientRefusal> {
         let FileSessionRequest { silence_ms } = request;
         *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
+        self.check_files_are_readable()
+    }
+
+    fn hold_expansion(&self, request: &mut ExpandRequest) -> Result<(), ClientRefusal> {
+        // A path that leads outside matches nothing: every lookup is confined.
+        let ExpandRequest { base, patterns: _ } = request;
+        self.check_files_are_readable()?;
+        base.iter_mut().try_for_each(inside)
+    }
+
+    fn check_files_are_readable(&self) -> Result<(), ClientRefusal> {
         match self.pipe {
             Some(_) => Err(ClientRefusal::FilesOfPipe),
             None if !self.access.reads() => Err(self.forbidden(ForbiddenAct::Reading)),

@@ -12,6 +12,7 @@ pub mod pattern;
 mod rsync_rule;
 mod rules;
 mod scope;
+pub mod source_pattern;
 
 pub use self::pattern::PATTERN_MAX;
 pub use self::rsync_rule::{RsyncAction, RsyncRule};

@@ -52,6 +52,8 @@ pub enum ReportRequirement {
     Measurement,
     /// A FileSession request.
     FileSession,
+    /// An Expand without an answer.
+    Expansion,
 }
 
 /// Senders and phases of a report.
@@ -108,6 +110,7 @@ impl WorkerMessage {
             Self::Finished(_) => ("Finished", WorkerEnds::BOTH, WORKING, R::None),
             Self::Measured(_) => ("Measured", WorkerEnds::BOTH, PREPARING, R::Measurement),
             Self::FileAnswer(_) => ("FileAnswer", WorkerEnds::BOTH, PREPARING, R::FileSession),
+            Self::Expanded(_) => ("Expanded", WorkerEnds::SOURCE, PREPARING, R::Expansion),
             Self::Fatal { .. } => ("Fatal", WorkerEnds::BOTH, AFTER_HELLO, R::None),
         };
         ReportRule { name, ends, phases, requirement }

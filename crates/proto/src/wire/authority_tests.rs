@@ -5,7 +5,7 @@ use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
 
 /// The whole table: report, ends, phases (Starting, Preparing, Working, Finished).
-const TABLE: [(&str, &str, &str, ReportRequirement); 30] = [
+const TABLE: [(&str, &str, &str, ReportRequirement); 31] = [
     ("Hello", "st", "S", ReportRequirement::None),
     ("SourceReady", "s", "P", ReportRequirement::None),
     ("TargetReady", "t", "P", ReportRequirement::None),
@@ -35,6 +35,7 @@ const TABLE: [(&str, &str, &str, ReportRequirement); 30] = [
     ("Finished", "st", "W", ReportRequirement::None),
     ("Measured", "st", "P", ReportRequirement::Measurement),
     ("FileAnswer", "st", "P", ReportRequirement::FileSession),
+    ("Expanded", "s", "P", ReportRequirement::Expansion),
     ("Fatal", "st", "PWF", ReportRequirement::None),
 ];
 

@@ -8,6 +8,7 @@ pub mod compressed_message;
 pub mod control_channel;
 pub mod counters;
 pub mod difference;
+pub mod expansion;
 pub mod file_session;
 pub mod frame;
 pub mod handshake;

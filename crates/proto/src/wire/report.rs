@@ -3,6 +3,7 @@
 use super::address::LocalAddress;
 use super::counters::{Counters, FinalReport};
 use super::difference::Difference;
+use super::expansion::ExpandedPatterns;
 use super::file_session::FileAnswer;
 use super::measure::MeasureAnswer;
 use super::sandbox::SandboxReport;
@@ -146,6 +147,8 @@ wire_enum! {
         Measured(answer: Box<MeasureAnswer>) = 24,
         /// Answer of a file session.
         FileAnswer(answer: FileAnswer) = 30,
+        /// Answer to Expand.
+        Expanded(expanded: ExpandedPatterns) = 31,
         /// This end cannot continue.
         Fatal {
             /// Whether the other end broke the protocol; the copy is not retried then.
@@ -298,6 +301,7 @@ pub(super) mod tests {
     use crate::sync::ChangeKind;
     use crate::wire::address::tests::local;
     use crate::wire::counters::{PathFigures, ReadBackBytes};
+    use crate::wire::expansion::PatternMatch;
     use crate::wire::file_session::{FileFailure, OpenFileVersion};
     use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::sandbox::Confinement;
@@ -394,6 +398,9 @@ pub(super) mod tests {
             WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![9; 40] }),
             WorkerMessage::FileAnswer(FileAnswer::Closed),
             WorkerMessage::FileAnswer(FileAnswer::Failed { failure: FileFailure::Changed, text: "why".into() }),
+            WorkerMessage::Expanded(ExpandedPatterns {
+                matches: vec![PatternMatch { pattern: 1, alternative: 999, path: b"a\xff".to_vec() }],
+            }),
             WorkerMessage::Paths { in_use: vec![("a:1".into(), "b:2".into())], because: "faster".into() },
             WorkerMessage::Warning { text: "by the way".into() },
             WorkerMessage::Sandboxed(SandboxReport {

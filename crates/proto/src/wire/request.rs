@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use super::checksum::{ChecksumRequest, OptionalChecksum};
+use super::expansion::ExpandRequest;
 use super::file_session::{FileOperation, FileSessionRequest};
 use super::handshake::CipherSuite;
 use super::measure::MeasureRequest;
@@ -84,6 +85,8 @@ wire_enum! {
         FileSession(request: FileSessionRequest) = 16,
         /// An operation of the file session; the reply is a FileAnswer.
         FileOperation(operation: FileOperation) = 17,
+        /// Before a Source or FileSession request: expand patterns; the reply is Expanded.
+        Expand(request: ExpandRequest) = 18,
     }
 }
 
@@ -418,6 +421,7 @@ mod tests {
             ControllerMessage::FileOperation(FileOperation::Open { path: b"a\xff".to_vec() }),
             ControllerMessage::FileOperation(FileOperation::Read { file: 7, offset: 1 << 40, length: 9 }),
             ControllerMessage::FileOperation(FileOperation::Close { file: 7 }),
+            ControllerMessage::Expand(ExpandRequest { base: Some(b"/d".to_vec()), patterns: vec![b"*\xff".to_vec()] }),
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::SourceBatch(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
             ControllerMessage::DestinationBatch(DestinationBatch { first: 3, places: vec![place] }),

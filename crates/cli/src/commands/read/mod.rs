@@ -2,7 +2,7 @@
 
 mod lines;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -34,28 +34,33 @@ pub fn operands(place: &OsString) -> [OsString; 2] {
 
 /// Reads from `place`.
 pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit> {
-    let copy = plan(copy, &operands(place), false)?.copy;
-    let source = copy.sources.into_iter().next().filter(|_| copy.options.pipes.source.is_none());
-    let source = source.ok_or_else(|| UsageError::new("haul read reads files, and no pipe"))?;
+    let mut copy = plan(copy, &operands(place), false)?.copy;
+    if copy.options.pipes.source.is_some() {
+        return Err(UsageError::new("haul read reads files, and no pipe").into());
+    }
     let range = own.get(&flags::read::RANGE)?;
     let is_session = own.is_set(&flags::read::SESSION);
     if is_session && range.is_some() {
         return Err(UsageError::new("--session and --range contradict each other").into());
     }
+    // A program names its files.
+    copy.options.source.patterns &= !is_session;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None)?;
     let outcome = watch.during(|| {
         let program = own_program();
-        let mut session = FileSession::open(source.host, copy.access, &program, &cancel, &mut Warnings)?;
-        match is_session {
-            true => serve(&mut session, &mut io::stdin().lock(), &mut stdout()),
-            false => print(&mut session, &source.path, range.unwrap_or((0, u64::MAX)), &mut stdout()),
+        let mut session = FileSession::open(&mut copy, &program, &cancel, &mut Warnings)?;
+        match &copy.sources[..] {
+            _ if is_session => serve(&mut session, &mut io::stdin().lock(), &mut stdout()),
+            [source] => print(&mut session, &source.path, range.unwrap_or((0, u64::MAX)), &mut stdout()),
+            several => Err(ReadError::Request(several_files(place, several.len()))),
         }
     });
     let Err(error) = outcome else { return Ok(Exit::Done) };
     let (text, exit) = match error {
         ReadError::Session(FileSessionError::Operation { text, .. }) => {
-            (format!("{}: {text}", escape(source.path.as_os_str().as_bytes())), Exit::Failed)
+            let path = copy.sources.first().map(|source| escape(source.path.as_os_str().as_bytes()));
+            (format!("{}: {text}", path.unwrap_or_default()), Exit::Failed)
         }
         ReadError::Session(FileSessionError::Over(error)) => (error.to_string(), Exit::of(&Err(error))),
         // The reader has enough, or standard output reports it.
@@ -66,12 +71,17 @@ pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit
     Ok(exit)
 }
 
+fn several_files(place: &OsStr, count: usize) -> UsageError {
+    UsageError::new(format!("{}: matches {count} files, but haul read reads one", escape(place.as_bytes())))
+        .remedy("name one of them, or copy them with haul")
+}
+
 /// Why reading ended early.
 enum ReadError {
     Session(FileSessionError),
     /// Standard output cannot be written.
     Output,
-    /// Standard input is unreadable, or a line of it is no request.
+    /// Standard input is unreadable, a line of it is no request, or a pattern matches several files.
     Request(UsageError),
 }
 
