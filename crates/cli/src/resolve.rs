@@ -118,7 +118,7 @@ fn planned(
         sources = sources.into_iter().map(contents).collect();
         sync::imply(&mut settings.options, values, &target);
     }
-    settings.options.metadata.owners = owners(values, is_sync)?;
+    settings.options.metadata.owners = owners(values)?;
     check_hosts(&sources)?;
     complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let pipes = pipes(values, operands, &sources, &target)?;

@@ -52,7 +52,7 @@ fn without_options_the_engine_decides() {
 #[test]
 fn every_option_reaches_its_setting() {
     let plan = good(
-        "-r -f -p --mkdir --symlinks ignore -s 16 -w 4m --congestion bbr --xfrrate 50m --cpus 16,0-2,1 --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
+        "-r -f --preserve --mkdir --symlinks ignore -s 16 -w 4m --congestion bbr --xfrrate 50m --cpus 16,0-2,1 --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
          --ssh-port 2222 --ssh-option A=b --no-deploy --source-command s --target-command t h:a b",
     );
     let options = plan.copy.options;
@@ -454,7 +454,7 @@ fn bad_values_name_the_option_and_the_remedy() {
     --xfrrate cannot be used with --bwlimit
 
     $ haul -p --mode 644 a b
-    --preserve cannot be used with --mode
+    --perms cannot be used with --mode
 
     $ haul --order -s4 a b
     --order cannot be used with --streams: sequential writing takes one stream

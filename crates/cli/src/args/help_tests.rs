@@ -29,7 +29,7 @@ fn every_command_and_the_options_used_most_are_on_the_first_screen() {
         assert!(text.contains(&format!("\n  {}", row.signature())), "{}", row.name);
     }
     let essential: Vec<_> = COPY.iter().filter(|row| row.essential).map(|row| row.id).collect();
-    let wanted = ["force", "preserve", "exclude", "delete", "dry-run", "streams", "xfrrate", "json", "verbose"];
+    let wanted = ["force", "exclude", "archive", "delete", "dry-run", "streams", "xfrrate", "json", "verbose"];
     assert_eq!(essential, [&["recursive"][..], &wanted].concat());
 }
 
@@ -74,9 +74,9 @@ fn short_help() {
     Options used most:
       -r, --recursive           copy directories recursively
       -f, --force               overwrite existing files that differ
-      -p, --preserve            also preserve mode, owner and group, not only times
           --exclude PATTERN     skip matching paths (gitignore syntax: '*.o',
                                 '/build/', 'src/**/*.tmp')
+      -a, --archive             -r with modes, owners, groups; -aHAX: all metadata
           --delete [WHEN]       delete extraneous files from the target: after
                                 (default), during or before the copy
       -n, --dry-run             show what would be copied, changed and deleted
@@ -110,7 +110,15 @@ fn full_help() {
       -r, --recursive           copy directories recursively
       -f, --force               overwrite existing files that differ
           --omit                skip files that exist on the target
-      -p, --preserve            also preserve mode, owner and group, not only times
+          --preserve            same as --perms --owner --group; times are always
+                                preserved
+      -p, --perms               preserve modes; set-id bits need the owner or group
+                                as well
+          --owner               preserve owners (root only)
+      -g, --group               preserve groups
+          --no-times            do not preserve times of modification
+          --omit-dir-times      do not preserve times of directories
+          --omit-link-times     do not preserve times of symbolic links
           --mode [DIRS/][FILES] set octal modes, for example 750/640
           --mkdir               create a missing target directory
           --dirbase BASE        recreate source paths relative to BASE below the
@@ -147,21 +155,19 @@ fn full_help() {
           --timelimit TIME      stop after TIME (90, 10m, 2h); rerun to resume
           --config FILE         read options from FILE instead of the user and
                                 system configuration
-      -a, --archive             same as -r -p, and devices (as root), FIFOs and
-                                sockets; -aHAX for all metadata
+      -a, --archive             -r with modes, owners, groups; -aHAX: all metadata
       -H, --hard-links          preserve hard links
       -X, --xattrs              preserve extended attributes
       -A, --acls                preserve access control lists (implies -p)
       -S, --sparse [MODE]       holes: keep (default), make (also for runs of zeros)
                                 or fill
-          --numeric-ids         with -p, map owners and groups by number instead of
-                                by name
-          --usermap FROM:TO,... with -p, map users by name, number or range
-                                (anna:smith, 0-99:nobody, *:guest)
+          --numeric-ids         map owners and groups by number instead of by name
+          --usermap FROM:TO,... map users by name, number or range (anna:smith,
+                                0-99:nobody, *:guest)
           --groupmap FROM:TO,...
-                                with -p, map groups likewise
-          --chown USER:GROUP    with -p, set owner and group of everything (either
-                                may be omitted)
+                                map groups likewise
+          --chown USER:GROUP    set owner and group of everything (either may be
+                                omitted)
           --devices             preserve device nodes (root only)
           --specials            preserve FIFOs and sockets
 
@@ -185,7 +191,8 @@ fn full_help() {
 
     Syncing:
           --compare BY          consider a file unchanged by time (default: size and
-                                mtime), size, digest or exists
+                                mtime), size, digest or exists; never transfers all
+                                again
           --modify-window SECONDS
                                 treat times as equal within SECONDS (0: ignore
                                 fractions of a second)
@@ -378,18 +385,20 @@ fn verify_help() {
     compared with the options that preserve it.
 
       -r, --recursive           compare directories recursively
-      -p, --preserve            compare mode, owner and group
-      -a, --archive             same as -r -p, and devices (as root), FIFOs and
-                                sockets; -aHAX for all metadata
+          --preserve            compare mode, owner and group
+      -p, --perms               compare modes only
+          --owner               compare owners only
+      -g, --group               compare groups only
+      -a, --archive             -r with modes, owners, groups; -aHAX: all metadata
       -H, --hard-links          compare hard links
       -X, --xattrs              compare extended attributes
       -A, --acls                compare access control lists (implies -p)
-          --numeric-ids         with -p, compare owners and groups by number instead
-                                of by name
-          --usermap FROM:TO,... with -p, map users as the copy did
+          --numeric-ids         compare owners and groups by number instead of by
+                                name
+          --usermap FROM:TO,... map users as the copy did
           --groupmap FROM:TO,...
-                                with -p, map groups as the copy did
-          --chown USER:GROUP    with -p, expect this owner and group of everything
+                                map groups as the copy did
+          --chown USER:GROUP    expect this owner and group of everything
           --devices             compare device nodes
           --specials            compare FIFOs and sockets
           --dirbase BASE        find source paths relative to BASE below the target
@@ -524,7 +533,8 @@ fn sync_help() {
       haul sync run7/ db1:/archive     the contents of run7 go into /archive
 
           --compare BY          consider a file unchanged by time (default: size and
-                                mtime), size, digest or exists
+                                mtime), size, digest or exists; never transfers all
+                                again
           --modify-window SECONDS
                                 treat times as equal within SECONDS (0: ignore
                                 fractions of a second)

@@ -56,8 +56,8 @@ fn an_argument_decides_only_where_it_can_be_nothing_else() {
         ("-i key", "--idfile=key (both words)"),
         ("-i dir", "--items"),
         ("-i host:x", "--items"),
-        ("-o dir", "--preserve"),
-        ("-o", "--preserve"),
+        ("-o dir", "--owner"),
+        ("-o", "--owner"),
     ] {
         assert_eq!(becomes(line), options, "{line}");
     }
@@ -71,7 +71,7 @@ fn a_group_is_rsyncs_or_refused_as_a_whole() {
         ("-avz", "--archive --verbose --compress=auto"),
         ("-avzP dir", "--archive --verbose --compress=auto"),
         ("-avi key", "--archive --verbose --items"),
-        ("-rlptgoD", "--recursive --symlinks=keep --preserve --preserve --preserve --devices --specials"),
+        ("-rlptgoD", "--recursive --symlinks=keep --perms --group --owner --devices --specials"),
         ("-aHAX", "--archive --hard-links --acls --xattrs"),
         ("-vvv", "--verbose --verbose --verbose"),
         ("-ah", "--archive"),
@@ -85,7 +85,7 @@ fn a_group_is_rsyncs_or_refused_as_a_whole() {
             "-avze: -e takes an argument in rsync\nhint: a group of letters is rsync's; haul's letters stand apart: -a -v -z -e",
         ),
         ("-rf x", "-rf: -f takes an argument in rsync"),
-        ("-Jgate", "-Jgate: rsync's -J is no option"),
+        ("-Jgate", "-Jgate: -e takes an argument in rsync\nhint: write -J gate"),
         ("-essh", "hint: write -e ssh"),
         ("-avj", "-avj: rsync has no -j"),
         ("-avb x", "rsync's -b is no option of haul\nhint: --backup-dir DIR"),

@@ -25,7 +25,7 @@ fn copy_of(words: &[&str]) -> (Values, Vec<OsString>) {
 #[test]
 fn letters_cluster_and_options_may_follow_operands() {
     let (values, operands) = copy_of(&["-rv", "-f", "-s4", "a", "-p", "b", "--", "-c"]);
-    assert!(values.is_set(&flags::RECURSIVE) && values.is_set(&flags::FORCE) && values.is_set(&flags::PRESERVE));
+    assert!(values.is_set(&flags::RECURSIVE) && values.is_set(&flags::FORCE) && values.is_set(&flags::PERMS));
     assert_eq!(values.last(&flags::STREAMS), Some(OsStr::new("4")));
     assert_eq!(operands, ["a", "b", "-c"]);
 }
@@ -363,7 +363,7 @@ fn errors_name_the_word_and_the_remedy() {
     haul worker is internal: haul starts it at each end of a copy
 
     $ haul --no- a b
-    --no- is ambiguous: --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-deploy
+    --no- is ambiguous: --no-times, --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-deploy
 
     $ haul -s -r a b
     --streams needs an argument, but -r is an option

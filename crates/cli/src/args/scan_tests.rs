@@ -29,7 +29,7 @@ fn letters_group_and_an_argument_is_attached_or_follows() {
     for (typed, expected) in [
         ("-r -f -s4 a b", "recursive force streams=4 | a b"),
         ("-rv -s 4 a b", "recursive verbose streams=4 | a b"),
-        ("a -p b -- -c", "preserve | a b -c"),
+        ("a -p b -- -c", "perms | a b -c"),
         ("-s=4 a b", "streams=4 | a b"),
         ("-w=2m a b", "windowsz==2m | a b"),
         ("-w =2m a b", "windowsz==2m | a b"),

@@ -1,5 +1,8 @@
 //! Preserved metadata: each property by its option, or rsync's choice with `--archive`.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use haul_base::copy::spec::{MetadataOptions, OwnerOptions, PreserveOptions, RightsOptions, TimeOptions};
 
 use crate::args::values::Values;
@@ -30,11 +33,17 @@ fn properties(values: &Values) -> Result<PreserveOptions, UsageError> {
     })
 }
 
-/// Modes, owners and groups: `-p`, options that imply it, or each by its own option.
+/// Modes, owners and groups: each by its own option, or by one that implies it.
 pub fn rights(values: &Values) -> RightsOptions {
     let all = values.first_of(&[&flags::PRESERVE, &flags::ARCHIVE, &flags::ACLS]).is_some();
-    let is_set = |flag| all || values.is_set(flag);
-    RightsOptions { mode: is_set(&flags::PERMS), owner: is_set(&flags::OWNER), group: is_set(&flags::GROUP) }
+    let chown = values.last(&flags::CHOWN).map(OsStr::as_bytes);
+    let (sets_user, sets_group) =
+        (chown.is_some_and(|to| !to.starts_with(b":")), chown.is_some_and(|to| to.contains(&b':')));
+    RightsOptions {
+        mode: all || values.is_set(&flags::PERMS),
+        owner: all || sets_user || values.first_of(&[&flags::OWNER, &flags::USERMAP]).is_some(),
+        group: all || sets_group || values.first_of(&[&flags::GROUP, &flags::GROUPMAP]).is_some(),
+    }
 }
 
 fn times(values: &Values) -> TimeOptions {

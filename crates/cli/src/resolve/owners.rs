@@ -5,20 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use haul_base::copy::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
-use super::metadata::rights;
 use crate::args::argument::Argument;
-use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 
-/// The mapping by the options. With `is_kept`, owners are preserved in any case.
-pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {
-    let all: [&OptionRow; 4] = [&flags::NUMERIC_IDS, &flags::USERMAP, &flags::GROUPMAP, &flags::CHOWN];
-    let is_kept = is_kept || rights(values).owner || rights(values).group;
-    if let Some(row) = all.into_iter().find(|row| values.is_typed(row) && !is_kept) {
-        return Err(UsageError::new(format!("{}: owners and groups are not preserved without -p", row.typed()))
-            .remedy("add -p"));
-    }
+/// The mapping by the options.
+pub fn owners(values: &Values) -> Result<OwnerOptions, UsageError> {
     let map = |flag| values.argument(flag).map_or(Ok(Vec::new()), maps);
     let (mut users, mut groups) = (map(&flags::USERMAP)?, map(&flags::GROUPMAP)?);
     if let Some(argument) = values.argument(&flags::CHOWN) {
@@ -105,7 +97,7 @@ mod tests {
     fn of(line: &str) -> Result<OwnerOptions, String> {
         let words = line.split(' ').chain(["a", "b"]).map(Into::into).collect();
         match parse(Dialect::Haul, words, &crate::args::local_files::PlainFiles) {
-            Ok(Command::Copy(values, _)) => owners(&values, false).map_err(|error| error.to_string()),
+            Ok(Command::Copy(values, _)) => owners(&values).map_err(|error| error.to_string()),
             other => panic!("{other:?}"),
         }
     }
@@ -122,33 +114,31 @@ mod tests {
     fn owners_are_mapped_as_they_are_typed() {
         let by_name = OwnerOptions { by_name: true, ..OwnerOptions::default() };
         assert_eq!(of("-p"), Ok(by_name.clone()));
-        assert_eq!(of("-p --numeric-ids"), Ok(OwnerOptions::default()));
+        assert_eq!(of("--numeric-ids"), Ok(OwnerOptions::default()));
         let users = vec![
             to(OwnerFrom::Ids(0, 99), OwnerAccount::Name(named("nobody"))),
             to(OwnerFrom::Name(named("anna")), OwnerAccount::Id(7)),
             to(OwnerFrom::Nameless, OwnerAccount::Id(8)),
             to(OwnerFrom::Any, OwnerAccount::Name(named("users"))),
         ];
-        assert_eq!(of("-p --usermap 0-99:nobody,anna:7,:8,*:users"), Ok(OwnerOptions { users, ..by_name.clone() }));
+        assert_eq!(of("--usermap 0-99:nobody,anna:7,:8,*:users"), Ok(OwnerOptions { users, ..by_name.clone() }));
         let groups = vec![to(OwnerFrom::Ids(5, 5), OwnerAccount::Id(6))];
         assert_eq!(of("--archive --groupmap 5:6"), Ok(OwnerOptions { groups: groups.clone(), ..by_name.clone() }));
         let all = |name: &str| vec![to(OwnerFrom::Any, OwnerAccount::Name(named(name)))];
         let chowned = OwnerOptions { users: all("anna"), groups: all("users"), ..by_name.clone() };
-        assert_eq!(of("-p --chown anna:users"), Ok(chowned));
-        assert_eq!(of("-p --chown :users"), Ok(OwnerOptions { groups: all("users"), ..by_name }));
+        assert_eq!(of("--chown anna:users"), Ok(chowned));
+        assert_eq!(of("--chown :users"), Ok(OwnerOptions { groups: all("users"), ..by_name }));
     }
 
     #[test]
     fn meaningless_rules_are_refused() {
         for line in [
-            "--numeric-ids",
-            "--chown anna",
-            "-p --usermap anna",
-            "-p --usermap 9-5:anna",
-            "-p --usermap an*:anna",
-            "-p --usermap anna:",
-            "-p --groupmap *:4294967295",
-            "-p --chown :",
+            "--usermap anna",
+            "--usermap 9-5:anna",
+            "--usermap an*:anna",
+            "--usermap anna:",
+            "--groupmap *:4294967295",
+            "--chown :",
         ] {
             assert!(of(line).is_err(), "{line}");
         }

@@ -260,7 +260,7 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
     --force cannot be used with --ignore-existing
 
     $ haul sync --compare contents a b
-    --compare contents: must be time, size, digest or exists
+    --compare contents: must be time, size, digest, exists or never
 
     $ haul sync --inplace --backup-dir old a b
     --inplace cannot be used with --backup-dir

@@ -27,7 +27,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     let options = CopyOptions {
         compare: true,
         source: SourceOptions { base: base_path, patterns: true, filters: filters(values)?, ..source(values)? },
-        metadata: MetadataOptions { owners: owners(values, false)?, ..metadata(values)? },
+        metadata: MetadataOptions { owners: owners(values)?, ..metadata(values)? },
         streams: StreamOptions {
             count: values.get(&flags::STREAMS)?,
             frame_bytes: values.get(&flags::FRAME)?,
@@ -99,6 +99,5 @@ mod tests {
         assert!(all.metadata.rights == RightsOptions::ALL && all.source.recursive && !all.metadata.owners.by_name);
         let kept = all.metadata.preserve;
         assert!(kept.hard_links && kept.attributes && kept.acls && kept.devices && kept.specials);
-        assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");
     }
 }

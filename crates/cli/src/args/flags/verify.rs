@@ -14,10 +14,10 @@ options! {
     HARD_LINKS.with_help("compare hard links");
     XATTRS.with_help("compare extended attributes");
     ACLS.with_help("compare access control lists (implies -p)");
-    NUMERIC_IDS.with_help("with -p, compare owners and groups by number instead of by name");
-    USERMAP.with_help("with -p, map users as the copy did");
-    GROUPMAP.with_help("with -p, map groups as the copy did");
-    CHOWN.with_help("with -p, expect this owner and group of everything");
+    NUMERIC_IDS.with_help("compare owners and groups by number instead of by name");
+    USERMAP.with_help("map users as the copy did");
+    GROUPMAP.with_help("map groups as the copy did");
+    CHOWN.with_help("expect this owner and group of everything");
     DEVICES.with_help("compare device nodes");
     SPECIALS.with_help("compare FIFOs and sockets");
     DIRBASE.with_help("find source paths relative to BASE below the target");
