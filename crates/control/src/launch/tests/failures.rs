@@ -15,7 +15,7 @@ use super::sandbox::{Sandbox, installed, pretended_haul, restricted, shell};
 use crate::launch::{StartControl, StartedWorker, start_remote};
 
 /// End of a hint to install haul by hand.
-const BY_HAND: &str = "-T 'ssh -p 2222 %U@%H /opt/bin/haul'";
+const BY_HAND: &str = "--target-command 'ssh -p 2222 %U@%H /opt/bin/haul'";
 
 /// Returns sandboxes with GNU tools, and with busybox's if installed.
 fn with_both_kinds_of_tools() -> Vec<Sandbox> {
@@ -257,7 +257,7 @@ fn a_failing_command_is_reported() {
     assert_says(&error("/nonexistent/ssh %H"), &["cannot start /nonexistent/ssh on this host", "full path"]);
     assert_says(
         &error("sh -c 'exec haul-that-is-not-there' %H"),
-        &["the program of -S was not found on ann@db1\n", "the command said: "],
+        &["the program of --source-command was not found on ann@db1\n", "the command said: "],
     );
     assert_says(
         &error("sh -c 'echo hello %H; exit 3'"),
