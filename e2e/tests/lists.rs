@@ -108,7 +108,7 @@ fn uncopyable_lines_are_named_and_the_others_are_copied() {
     three_files(&sandbox);
     sandbox.file("other/three", "another");
     sandbox.file("list", "s/a/one\ns/gone\nh:there\ns/three\nother/three\ns/a\nno\0path\ns/a/b/two");
-    let run = sandbox.haul(["--json", "-A", "-I", "list", "target"]).run().ends(1);
+    let run = sandbox.haul(["--json", "--mkdir", "--infiles", "list", "target"]).run().ends(1);
     assert_eq!((run.summary()["files_copied"].as_u64(), run.summary()["failed"].as_u64()), (Some(3), Some(5)));
     let run = run.says([
         "h:there: line 3 of list: it is on h, but the source is on this machine",
@@ -119,12 +119,12 @@ fn uncopyable_lines_are_named_and_the_others_are_copied() {
     ]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three", "{}", run.account());
     // Nor does one line's file replace another's, even with overwriting on.
-    sandbox.haul(["-f", "-I", "list", "target"]).run().ends(1).says(["line 5 of list: an earlier line has"]);
+    sandbox.haul(["-f", "--infiles", "list", "target"]).run().ends(1).says(["line 5 of list: an earlier line has"]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three");
     // An empty list copies nothing.
     sandbox.file("list", "\n\n");
-    sandbox.haul(["-I", "list", "target"]).run().succeeds();
-    sandbox.haul(["-I", "missing", "target"]).run().ends(2).says(["--infiles missing: No such file"]);
+    sandbox.haul(["--infiles", "list", "target"]).run().succeeds();
+    sandbox.haul(["--infiles", "missing", "target"]).run().ends(2).says(["--infiles missing: No such file"]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn with_a_base_paths_are_recreated_and_only_files_below_are_readable() {
         sandbox.path("s/three").display()
     );
     sandbox.file("list", list);
-    let run = sandbox.haul(["--json", "-I", "list", "-d", "s", "target"]).run().ends(1).says([
+    let run = sandbox.haul(["--json", "--infiles", "list", "--dirbase", "s", "target"]).run().ends(1).says([
         "s/out: a symbolic link leads out of the base",
         "s/outdir/file: a symbolic link leads out of the base",
         "../outside/file: line 7 of list: ../outside/file leads out of the base",
@@ -156,14 +156,15 @@ fn with_a_base_paths_are_recreated_and_only_files_below_are_readable() {
     assert_eq!(summary["files_copied"], 4, "{summary}");
     assert_eq!(contents(&sandbox.path("target/other/three")), b"another");
     assert_eq!(contents(&sandbox.path("target/in")), b"s/a/one");
-    let followed = sandbox.haul(["--json", "-I", "list", "-d", "s", "--symlinks", "follow", "target"]).run().ends(1);
+    let followed =
+        sandbox.haul(["--json", "--infiles", "list", "--dirbase", "s", "--symlinks", "follow", "target"]).run().ends(1);
     assert_eq!(followed.summary()["files_copied"], 2, "{}", followed.account());
     assert!(!full(&followed.summary()));
     assert_eq!(contents(&sandbox.path("target/out")), b"outside");
     // Without a base, a list may name anything, and that is said.
     sandbox.file("list", "s/a/one\n");
     sandbox
-        .haul(["-v", "-I", "list", "target"])
+        .haul(["-v", "--infiles", "list", "target"])
         .run()
         .succeeds()
         .says(["a list may name any file, so all can be read"]);
@@ -176,11 +177,13 @@ fn directories_are_copied_with_r_and_never_into_themselves() {
     sandbox.file("s/inner/file", "inner");
     sandbox.dir("s/target");
     sandbox.file("list", "tree\ninner/.\n./target\n");
-    let run = sandbox.haul(["--json", "-r", "-I", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
+    let run =
+        sandbox.haul(["--json", "-r", "--infiles", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
     run.says(["./target: is the target of this copy"]);
     compare(&tree, &sandbox.path("s/target/tree")).unwrap();
     assert_eq!(listing(&sandbox.path("s/target")), ["file", "tree"]);
-    let again = sandbox.haul(["--json", "-r", "-I", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
+    let again =
+        sandbox.haul(["--json", "-r", "--infiles", "../list", "target"]).current_dir(sandbox.path("s")).run().ends(1);
     assert_eq!((again.summary()["files_copied"].as_u64(), again.summary()["failed"].as_u64()), (Some(0), Some(1)));
 }
 
@@ -190,7 +193,7 @@ fn data_flows_while_the_list_is_being_written() {
     three_files(&sandbox);
     sandbox.dir("target");
     fifo(&sandbox.path("lines"));
-    let running = fed_from(sandbox.haul(["-I", "-", "target"]), &sandbox.path("lines"));
+    let running = fed_from(sandbox.haul(["--infiles", "-", "target"]), &sandbox.path("lines"));
     let mut writing = File::options().write(true).open(sandbox.path("lines")).unwrap();
     for (line, name) in [("s/three\n", "three"), ("s/a/one\ns/a/", "one"), ("b/two", "")] {
         writing.write_all(line.as_bytes()).unwrap();
@@ -212,7 +215,8 @@ fn a_list_from_a_pipe_is_kept_for_the_next_attempt() {
     sandbox.big_file("s/big", 32_000_000);
     sandbox.file("s/little", "little");
     sandbox.dir("target");
-    let haul = pair.haul(&sandbox).args(["--json", "-I", "-", "-d", "s"]).arg(pair.at(sandbox.path("target")));
+    let haul =
+        pair.haul(&sandbox).args(["--json", "--infiles", "-", "--dirbase", "s"]).arg(pair.at(sandbox.path("target")));
     let running = fed(&sandbox, haul, b"little\nbig\n");
     let target = sandbox.path("target");
     eventually("some has arrived", || hidden_or_partial(&target, &["big", "little"], 1_000_000).is_some());
@@ -230,15 +234,15 @@ fn a_copy_of_a_list_can_be_verified_and_has_checksums() {
     let sandbox = Sandbox::new();
     three_files(&sandbox);
     sandbox.file("list", "a/one\na/b/two\nthree\n");
-    sandbox.haul(["-A", "-I", "list", "-d", "s", "--checksums", "sums", "target"]).run().succeeds();
+    sandbox.haul(["--mkdir", "--infiles", "list", "--dirbase", "s", "--checksums", "sums", "target"]).run().succeeds();
     let mut sums: Vec<_> =
         fs::read_to_string(sandbox.path("sums")).unwrap().lines().map(|line| line[66..].to_owned()).collect();
     sums.sort_unstable();
     assert_eq!(sums, ["a/b/two", "a/one", "three"]);
-    sandbox.haul(["verify", "-I", "list", "-d", "s", "target"]).run().succeeds();
+    sandbox.haul(["verify", "--infiles", "list", "--dirbase", "s", "target"]).run().succeeds();
     sandbox.file("target/a/one", "S/a/one");
     fs::remove_file(sandbox.path("target/three")).unwrap();
-    let run = sandbox.haul(["verify", "-I", "list", "-d", "s", "target"]).run();
+    let run = sandbox.haul(["verify", "--infiles", "list", "--dirbase", "s", "target"]).run();
     run.ends(1).says(["target/a/one", "target/three: is missing"]).does_not_say("two");
 }
 

@@ -217,7 +217,7 @@ fn a_circle_of_links_ends() {
 fn links_are_skipped_on_request() {
     let sandbox = Sandbox::new();
     linked_tree(&sandbox);
-    sandbox.haul(["-r", "-@", "ignore", "source", "target"]).run().succeeds();
+    sandbox.haul(["-r", "--symlinks", "ignore", "source", "target"]).run().succeeds();
     assert_eq!(listing(&sandbox.path("target")), ["dir"]);
 }
 

@@ -20,12 +20,12 @@ fn omit_skips_existing_files_and_copies_the_rest() {
     set_mtime(&old, 1_000_000_000, 5);
     symlink("elsewhere", sandbox.path("target/source/link")).unwrap();
     let before = mtime(&old);
-    sandbox.haul(["-r", "-O", "source", "target"]).run().succeeds();
+    sandbox.haul(["-r", "--omit", "source", "target"]).run().succeeds();
     assert_eq!((contents(&old), mtime(&old)), (b"not to be touched".to_vec(), before));
     assert_eq!(contents(&sandbox.path("target/source/fresh")), b"fresh");
     assert_eq!(fs::read_link(sandbox.path("target/source/link")).unwrap(), Path::new("elsewhere"));
     sandbox.haul(["-r", "source", "target"]).run().ends(1).says(["target/source/other", "-f"]);
-    sandbox.haul(["-r", "-f", "-O", "source", "target"]).run().ends(2).says(["--force", "--omit"]);
+    sandbox.haul(["-r", "-f", "--omit", "source", "target"]).run().ends(2).says(["--force", "--omit"]);
 }
 
 #[test]
@@ -110,11 +110,11 @@ fn paths_cannot_leave_base_or_target() {
     let file = sandbox.file("base/a/file", "must stay");
     sandbox.file("secret", "secret");
     sandbox.dir("target");
-    sandbox.haul(["-d", "base", "../secret", "target"]).run().ends(2).says(["../secret", ".."]);
+    sandbox.haul(["--dirbase", "base", "../secret", "target"]).run().ends(2).says(["../secret", ".."]);
     // A link where a directory must be made is not followed.
     sandbox.dir("elsewhere");
     symlink("../elsewhere", sandbox.path("target/a")).unwrap();
-    sandbox.haul(["-d", "base", "a/file", "target"]).run().ends(1).says(["target/a", "symbolic link"]);
+    sandbox.haul(["--dirbase", "base", "a/file", "target"]).run().ends(1).says(["target/a", "symbolic link"]);
     assert_eq!(listing(&sandbox.path("elsewhere")), Vec::<String>::new());
     // Nor is a source copied onto itself.
     sandbox.haul(["-f", "--dirbase", "base", "a/file", "base"]).run().ends(2).says(["is the source itself"]);
@@ -161,7 +161,7 @@ fn empty_directories_are_skipped_on_request() {
     sandbox.dir("source/full/empty");
     sandbox.dir("source/linked");
     symlink("nowhere", sandbox.path("source/linked/link")).unwrap();
-    sandbox.haul(["-r", "-^", "source", "target"]).run().succeeds();
+    sandbox.haul(["-r", "--no-empty-dirs", "source", "target"]).run().succeeds();
     assert_eq!(listing(&sandbox.path("target")), ["full", "linked"]);
     assert_eq!(listing(&sandbox.path("target/full")), ["deep"]);
     sandbox.haul(["-r", "source", "whole"]).run().succeeds();
@@ -203,11 +203,11 @@ fn order_writes_from_the_beginning_to_the_end() {
 fn a_time_limit_ends_a_resumable_copy() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 30_000_000);
-    let run = sandbox.haul(["-x", "1m", "-t", "1", "source", "target"]).run().ends(4);
+    let run = sandbox.haul(["--xfrrate", "1m", "--timelimit", "1", "source", "target"]).run().ends(4);
     assert!(run.elapsed.as_secs_f64() < 10.0, "{}", run.account());
     run.says(["time limit", "1 s", "rerun the command"]);
     assert!(!sandbox.path("target").exists());
-    sandbox.haul(["-t", "10m", "source", "target"]).run().succeeds();
+    sandbox.haul(["--timelimit", "10m", "source", "target"]).run().succeeds();
     compare(&source, &sandbox.path("target")).unwrap();
 }
 
@@ -294,7 +294,7 @@ fn a_log_gets_the_terminals_output() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     for times in [1, 2] {
-        let run = sandbox.haul(["-v", "-l", "log", "source", "target"]).run().succeeds();
+        let run = sandbox.haul(["-v", "--logfile", "log", "source", "target"]).run().succeeds();
         assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""), "{}", run.account());
         let log = fs::read_to_string(sandbox.path("log")).unwrap();
         assert_eq!(log.matches("memory ").count(), times, "{log}");
@@ -302,7 +302,7 @@ fn a_log_gets_the_terminals_output() {
         let mut lines = log.lines().filter(|line| !line.starts_with('#'));
         assert!(lines.all(|line| line.get(10..11) == Some("T") && line.get(13..14) == Some(":")), "{log}");
     }
-    sandbox.haul(["-l", "no/such/log", "source", "target"]).run().ends(1).says(["no/such/log"]);
+    sandbox.haul(["--logfile", "no/such/log", "source", "target"]).run().ends(1).says(["no/such/log"]);
 }
 
 /// `haul sync -l first second target` takes `first` for the log.
@@ -311,12 +311,12 @@ fn a_log_is_appended_to_regular_files_only() {
     let sandbox = Sandbox::new();
     for (name, content) in [("first", "content"), ("second", "# haul lo"), ("third", "\n# haul log\n")] {
         sandbox.file(name, content);
-        sandbox.haul(["-l", name, "first", "target"]).run().ends(1).says([name, "not a log of haul"]);
+        sandbox.haul(["--logfile", name, "first", "target"]).run().ends(1).says([name, "not a log of haul"]);
         assert_eq!(fs::read_to_string(sandbox.path(name)).unwrap(), content);
     }
     assert!(!sandbox.path("target").exists());
-    sandbox.haul(["sync", "-l", "first", "second", "target"]).run().ends(2).says(["--logfile"]);
-    sandbox.haul(["-l", "/dev/null", "first", "target"]).run().succeeds();
+    sandbox.haul(["sync", "--logfile", "first", "second", "target"]).run().ends(2).says(["--logfile"]);
+    sandbox.haul(["--logfile", "/dev/null", "first", "target"]).run().succeeds();
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn each_v_adds_output() {
     };
     let [plain, verbose] = [said(&[], "1"), said(&["-v"], "2")];
     let [path, wide] = [said(&["-vv"], "3"), said(&["--vverbose"], "4")];
-    let [files, debug] = [said(&["-vvv"], "5"), said(&["-D"], "6")];
+    let [files, debug] = [said(&["-vvv"], "5"), said(&["--debug"], "6")];
     assert!(!plain.contains("connected:") && verbose.contains("connected:") && !verbose.contains("RTT"));
     assert!(path.contains("RTT") && wide.contains("RTT") && !wide.contains(": done"));
     assert!(files.contains("5: done, 7 bytes") && debug.contains("6: done, 7 bytes"), "{files}\n{debug}");
@@ -345,7 +345,7 @@ fn options_for_hauls_default_behaviour_are_accepted() {
     sandbox.haul(letters).args(["source", "target"]).run().succeeds();
     assert_eq!(mtime(&sandbox.path("target")), (1_500_000_000, 123), "times are always kept");
     sandbox.file("source", "changed");
-    sandbox.haul(["-f", "-K", "source", "target"]).run().succeeds();
+    sandbox.haul(["-f", "source", "target"]).run().succeeds();
     assert_eq!(contents(&sandbox.path("target")), b"changed");
 }
 
@@ -356,7 +356,7 @@ fn a_replaced_file_stays_until_the_new_one_is_complete() {
     let old = sandbox.file("target", "old");
     let before = fs::metadata(&old).unwrap().ino();
     // -K would have it cut off at once.
-    sandbox.haul(["-f", "-K", "-x", "1m", "-t", "1", "source", "target"]).run().ends(4);
+    sandbox.haul(["-f", "--xfrrate", "1m", "--timelimit", "1", "source", "target"]).run().ends(4);
     assert_eq!((contents(&old), fs::metadata(&old).unwrap().ino()), (b"old".to_vec(), before));
 }
 

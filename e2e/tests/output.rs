@@ -107,7 +107,7 @@ fn json_is_one_event_a_line_and_adds_up() {
 fn progress_lines_are_hauls_and_the_last_has_the_average() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 12_000_000);
-    let run = sandbox.haul(["-P", "1", "-x", "4m", "source", "target"]).run().succeeds();
+    let run = sandbox.haul(["--progress=1", "--xfrrate", "4m", "source", "target"]).run().succeeds();
     let lines: Vec<_> = run.stderr.lines().filter(|line| line.starts_with("source  ")).collect();
     let most = run.elapsed.as_secs() + 1;
     assert!(lines.len() >= 2 && lines.len() as u64 <= most, "one line a second\n{}", run.account());
@@ -135,7 +135,7 @@ fn a_pipe_is_shown_as_stdin_and_has_no_file_counter() {
 fn a_narrow_terminal_has_complete_fields() {
     let sandbox = Sandbox::new();
     sandbox.big_file("big100.bin", 40_000_000);
-    let haul = sandbox.haul(["-x", "2m", "big100.bin", "target"]).env("TERM", "xterm");
+    let haul = sandbox.haul(["--xfrrate", "2m", "big100.bin", "target"]).env("TERM", "xterm");
     let terminal = Terminal::start(haul, 40, 24);
     let is_whole = |line: &str| {
         line.starts_with("big100.bin  ") && line.contains(" %  ") && line.contains("B/s  ") && line.ends_with(" s left")

@@ -64,8 +64,10 @@ fn a_page_is_self_contained_and_names_are_only_text() {
 fn a_failed_copy_has_a_report_and_a_meaningless_one_has_none() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 30_000_000);
-    let run =
-        sandbox.haul(["--no-resume", "-x", "5m", "-t", "2", "--report", "copy.md", "source", "target"]).run().ends(4);
+    let run = sandbox
+        .haul(["--no-resume", "--xfrrate", "5m", "--timelimit", "2", "--report", "copy.md", "source", "target"])
+        .run()
+        .ends(4);
     run.says(["time limit"]);
     let text = String::from_utf8(contents(&sandbox.path("copy.md"))).unwrap();
     assert!(text.contains("Incomplete:") && text.contains("### Rate over time"), "{text}");

@@ -130,7 +130,7 @@ fn a_killed_sweeps_remains_are_removed_before_it_resumes() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 2_000_000);
     let target = sandbox.dir("target");
-    let words = ["sweep", "--no-pause", "-x", "1m", "-s", "1", "--repeat", "2", "source", "target"];
+    let words = ["sweep", "--no-pause", "--xfrrate", "1m", "-s", "1", "--repeat", "2", "source", "target"];
     let running = sandbox.haul(words).start();
     eventually("the second run writes", || rows(&sandbox).len() == 1 && scratch(&sandbox).join("data").exists());
     running.signal(Signal::KILL);
