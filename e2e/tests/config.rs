@@ -20,7 +20,7 @@ no-deploy        on                   options.toml:2
 $ haul config --config options.toml -p --bwlimit 5 --no-deploy=default ann@db1
 options.toml
 
-preserve         on                   command line
+perms            on                   command line
 streams          4                    options.toml:6 [host."db*"]
 bwlimit          5                    command line
 no-deploy        off                  command line

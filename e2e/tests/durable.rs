@@ -137,7 +137,7 @@ fn without_fsync_there_is_no_waiting() {
     assert_eq!(syncs(&sandbox), [0; 3]);
     fs::remove_dir_all(sandbox.path("ext4/source")).unwrap();
     sandbox.dir("ext4/source");
-    let run = traced(&sandbox, "-y -e trace=fsync,syncfs", "-y d").succeeds().does_not_say("durable");
+    let run = traced(&sandbox, "-y -e trace=fsync,syncfs", "--fsync d").succeeds().does_not_say("durable");
     let trace = String::from_utf8(contents(&sandbox.path("trace"))).unwrap();
     let of_directories = calls(&trace).iter().filter(|call| Path::new(file_of(call.arguments)).is_dir()).count();
     assert!(trace.contains("syncfs(") && of_directories == trace.matches("syncfs(").count(), "{}", run.account());

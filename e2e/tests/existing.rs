@@ -243,7 +243,7 @@ fn an_uncopyable_named_source_is_a_failure() {
     fifo(&sandbox.path("pipe"));
     sandbox.file("file", "x");
     sandbox.dir("target");
-    sandbox.haul(["--quiet", "pipe", "file", "target"]).run().ends(1).says(["pipe", "FIFO", "-N i"]);
+    sandbox.haul(["--quiet", "pipe", "file", "target"]).run().ends(1).says(["pipe", "FIFO", "--pipe i"]);
     assert_eq!(contents(&sandbox.path("target/file")), b"x");
     sandbox.haul(["--quiet", "/dev/zero", "target"]).run().ends(1).says(["/dev/zero", "device"]);
 }

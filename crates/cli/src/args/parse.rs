@@ -123,6 +123,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
     let is_listed = values.is_set(&flags::INFILES);
     if names_files
         && !is_listed
+        && (operands.len() > 1 || habits::taken_operand(&values, files).is_none())
         && let Some(error) = unknown_command(&operands, files)
     {
         return Err(error);
@@ -421,7 +422,7 @@ fn one_operand(dialect: Dialect, operand: &OsStr, values: &Values, files: &dyn L
     }
 }
 
-/// Refuses a first word that is neither a file nor a command, before any login.
+/// Refuses a first word that is no file, and that people take for a command, before any login.
 fn unknown_command(operands: &[OsString], files: &dyn LocalFiles) -> Option<UsageError> {
     let first = operands.first()?;
     let is_of_a_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -437,7 +438,11 @@ fn unknown_command(operands: &[OsString], files: &dyn LocalFiles) -> Option<Usag
     let error = UsageError::new(format!("no command or file is called {text}"));
     let instead = habits::meant_by_command(text, place);
     let near = || commands::near(text).map(|command| format!("did you mean: haul {command}"));
-    Some(error.remedy(instead.or_else(near).unwrap_or_else(|| "haul --help lists the commands".to_owned())))
+    // A missing source is reported as any other, unless the next word is the source.
+    let is_command =
+        matches!(operands, [_] | [_, _, _, ..]) && !operands[1..].first().is_some_and(|next| !files.exists(next));
+    let list = || is_command.then(|| "haul --help lists the commands".to_owned());
+    instead.or_else(near).or_else(list).map(|hint| error.remedy(hint))
 }
 
 /// Sources below a base are not in this directory, and programs are not files.
