@@ -96,12 +96,28 @@ pub struct ResolvedSettings {
 
 /// The plan for a copy. The last operand is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
-    planned(values, operands, stderr_is_terminal, false)
+    planned(values, operands, stderr_is_terminal, CopyRules::Copy)
 }
 
 /// The plan for a sync. The last operand is the target.
 pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
-    planned(values, operands, stderr_is_terminal, true)
+    planned(values, operands, stderr_is_terminal, CopyRules::Sync)
+}
+
+/// The plan for a command line of rsync, whose options were translated. The last operand is the target.
+pub fn rsync_plan(values: &Values, operands: &[OsString]) -> Result<Plan, UsageError> {
+    planned(values, operands, false, CopyRules::Rsync)
+}
+
+/// The rules for existing entries and for a slash behind a source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CopyRules {
+    /// `haul SOURCE TARGET`.
+    Copy,
+    /// `haul sync SOURCE TARGET`.
+    Sync,
+    /// `haul rsync`: as a sync, but nothing is implied.
+    Rsync,
 }
 
 /// The plan for a copy or a sync.
@@ -109,13 +125,17 @@ fn planned(
     values: &Values,
     operands: &[OsString],
     stderr_is_terminal: bool,
-    is_sync: bool,
+    rules: CopyRules,
 ) -> Result<Plan, UsageError> {
+    let is_sync = rules != CopyRules::Copy;
     sync::refuse_incomplete(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     if is_sync {
         sources = sources.into_iter().map(contents).collect();
+        sync::follow(&mut settings.options, values);
+    }
+    if rules == CopyRules::Sync {
         sync::imply(&mut settings.options, values, &target);
     }
     settings.options.metadata.owners = owners(values)?;

@@ -11,18 +11,18 @@ pub mod flags;
 pub mod habits;
 pub mod help;
 pub mod job;
-mod letters;
+pub mod letters;
 pub mod local_files;
 mod manual;
 mod markdown;
-mod meaning;
+pub mod meaning;
 mod names;
 pub mod nearest;
 pub mod operands;
 pub mod parse;
 pub mod parsers;
 pub mod row;
-mod rsync;
+pub mod rsync;
 pub mod scan;
 mod shared;
 pub mod size;
@@ -31,9 +31,6 @@ pub mod time;
 pub mod values;
 pub mod version;
 pub mod worker_task;
-
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 pub use haul_base::usage_error::UsageError;
 use row::OptionRow;
@@ -48,12 +45,6 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect for a program name.
-    pub fn of(program: &OsStr) -> Self {
-        let name = program.as_bytes().rsplit(|&byte| byte == b'/').next();
-        if name == Some(b"bbcp") { Self::Bbcp } else { Self::Haul }
-    }
-
     /// Whether it has an option.
     fn has(self, row: &OptionRow) -> bool {
         match self {

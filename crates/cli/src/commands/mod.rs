@@ -14,6 +14,7 @@ mod places;
 pub mod probe;
 pub mod read;
 pub mod report;
+mod rsync;
 pub mod serve;
 pub mod status;
 pub mod survey;
@@ -24,6 +25,7 @@ pub mod version;
 pub mod worker;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use haul_show as show;
 use haul_show::exit::Exit;
@@ -37,10 +39,35 @@ use crate::args::{Dialect, UsageError};
 use crate::resolve::{HostNames, hosts};
 
 /// Executes a command line; `program` is the program's name. Lost output makes it fail.
-pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
+pub fn run(program: &OsStr, mut words: Vec<OsString>) -> u8 {
     haul_engine::sys::secrecy::forbid_tracing();
-    let dialect = Dialect::of(program);
-    exit_status(run_words(dialect, words), || show::stderr().called(dialect.program()))
+    let tongue = Tongue::of(program).or_else(|| {
+        let spoken = words.first().and_then(|word| Tongue::of(word))?;
+        words.remove(0);
+        Some(spoken)
+    });
+    match tongue {
+        None => exit_status(run_words(Dialect::Haul, words), || show::stderr().called("haul")),
+        Some(Tongue::Bbcp) => exit_status(run_words(Dialect::Bbcp, words), || show::stderr().called("bbcp")),
+        Some(Tongue::Rsync) => exit_status(rsync::run(words), || show::stderr().called("rsync")),
+    }
+}
+
+/// A program whose whole command line haul takes: under its name, or as `haul NAME ...`.
+enum Tongue {
+    Bbcp,
+    Rsync,
+}
+
+impl Tongue {
+    /// The program of a path.
+    fn of(program: &OsStr) -> Option<Self> {
+        match program.as_bytes().rsplit(|byte| *byte == b'/').next()? {
+            b"bbcp" => Some(Self::Bbcp),
+            b"rsync" => Some(Self::Rsync),
+            _ => None,
+        }
+    }
 }
 
 fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {

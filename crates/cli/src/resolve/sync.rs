@@ -222,6 +222,10 @@ pub fn imply(options: &mut CopyOptions, values: &Values, target: &Location) {
     if keeps_modes {
         options.metadata.rights = RightsOptions::ALL;
     }
+}
+
+/// Makes the target follow the sources: differing entries are replaced, and a missing target directory is created.
+pub fn follow(options: &mut CopyOptions, values: &Values) {
     options.target.write.overwrite =
         if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
     options.target.sync.into = true;

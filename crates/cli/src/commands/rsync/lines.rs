@@ -1,0 +1,328 @@
+//! rsync's lines (rsync(1), "OUTPUT"), since scripts read them.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
+
+use haul_base::copy::error::{Error, Outcome};
+use haul_base::copy::event::{ChangeKind, ChangeReasons, EntryKind, Event, ItemChange, ItemReport, Observer};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::spec::CopySpec;
+use haul_base::copy::summary::Summary;
+use haul_proto::path::escape;
+use haul_show::Show;
+use haul_show::units::count;
+
+use super::status;
+use super::translate::RsyncMeaning;
+
+/// The end of the message of a failed source.
+const SKIPPED: &str = "is a directory";
+
+/// rsync's output.
+pub struct RsyncLines {
+    out: Box<dyn Write>,
+    log: Option<Box<dyn Write>>,
+    style: RsyncMeaning,
+    /// What `--out-format` or `-i` prints for an entry; `None` without any.
+    format: Option<Vec<u8>>,
+    sources: Vec<Location>,
+    /// The target as its reports name it, without a slash at the end.
+    target: Vec<u8>,
+    status: Rc<Cell<u8>>,
+    started: Instant,
+    tally: EntryTally,
+    lost: Option<io::Error>,
+}
+
+/// Entries for `--stats`.
+#[derive(Default)]
+struct EntryTally {
+    created: u64,
+    deleted: u64,
+    transferred: u64,
+    skipped_directories: u64,
+}
+
+impl RsyncLines {
+    /// Prints to standard output, and to the file of `--log-file`. `status` gets the exit status.
+    pub fn new(style: RsyncMeaning, copy: &CopySpec, status: Rc<Cell<u8>>) -> io::Result<Self> {
+        let log = style.log_file.as_ref().map(|path| std::fs::OpenOptions::new().append(true).create(true).open(path));
+        let log = log.transpose()?.map(|file| Box::new(file) as Box<dyn Write>);
+        let default = match (style.itemizes, style.verbosity) {
+            (true, _) => Some(&b"%i %n%L"[..]),
+            (false, 1..) => Some(&b"%n%L"[..]),
+            (false, 0) => None,
+        };
+        let format = style.out_format.as_ref().map(|format| format.as_bytes()).or(default).map(<[u8]>::to_vec);
+        let mut lines = Self {
+            out: Box::new(io::stdout().lock()),
+            log,
+            format: format.filter(|_| !style.is_quiet),
+            style,
+            sources: copy.sources.clone(),
+            target: without_slash(copy.target.path.as_os_str().as_bytes()).to_vec(),
+            status,
+            started: Instant::now(),
+            tally: EntryTally::default(),
+            lost: None,
+        };
+        if lines.style.verbosity > 0 && lines.style.is_recursive {
+            let is_pull = copy.source_host() != &Host::Local;
+            lines.print(if is_pull { "receiving incremental file list" } else { "sending incremental file list" });
+        }
+        Ok(lines)
+    }
+
+    /// A line on standard output, unless `-q` forbids it.
+    fn print(&mut self, line: &str) {
+        if !self.style.is_quiet {
+            let written = writeln!(self.out, "{line}");
+            self.lost = self.lost.take().or(written.err());
+        }
+    }
+
+    fn error(&mut self, line: &str) {
+        let _ = self.out.flush();
+        let _ = writeln!(io::stderr(), "{line}");
+        self.note(line);
+    }
+
+    /// A line in the log.
+    fn note(&mut self, line: &str) {
+        let Some(log) = &mut self.log else { return };
+        let now = jiff::Zoned::now().strftime("%Y/%m/%d %H:%M:%S").to_string();
+        let written = writeln!(log, "{now} [{}] {line}", std::process::id());
+        self.lost = self.lost.take().or(written.err());
+    }
+
+    fn item(&mut self, item: &ItemReport) {
+        let ItemReport { path, item, size, .. } = item;
+        let slash = if item.what == EntryKind::Directory { "/" } else { "" };
+        let Some(path) = self.relative(path, item) else { return };
+        let name = format!("{}{slash}", escape(&path));
+        let path = path.as_slice();
+        match item.change {
+            ChangeKind::Removed => {
+                self.tally.deleted += 1;
+                if self.style.itemizes || self.style.out_format.is_some() {
+                    self.print(&format!("*deleting   {name}"));
+                } else if self.style.verbosity > 0 {
+                    self.print(&format!("deleting {name}"));
+                }
+                return self.note(&format!("*deleting   {name}"));
+            }
+            ChangeKind::Made => self.tally.created += 1,
+            ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked => {}
+        }
+        let is_transfer = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
+        self.tally.transferred += u64::from(item.what == EntryKind::File && is_transfer);
+        let flags = flags(item.what, item.change);
+        // Entries with other metadata alone are listed with -i.
+        let is_shown = is_transfer || self.style.itemizes || self.style.out_format.is_some();
+        let source = self.source_of(path);
+        let link = source.as_deref().filter(|_| item.what == EntryKind::Symlink);
+        let link = link.and_then(|link| std::fs::read_link(link).ok());
+        let link = link.map(|to| format!(" -> {}", escape(to.as_os_str().as_bytes()))).unwrap_or_default();
+        if let Some(format) = self.format.clone().filter(|_| is_shown) {
+            let line = expand(&format, &flags, &name, &link, size.unwrap_or(0));
+            self.print(&line);
+        }
+        self.note(&format!("{flags} {name}{link}"));
+    }
+
+    /// The path of an item from the target down, as rsync names it; `None` for a target that is only created.
+    fn relative(&mut self, path: &[u8], item: &ItemChange) -> Option<Vec<u8>> {
+        let below = path.strip_prefix(&self.target[..]).and_then(|rest| rest.strip_prefix(b"/"));
+        if path != self.target {
+            return Some(below.unwrap_or(path).to_vec());
+        }
+        let names = || self.sources.iter().map(|source| source.path.as_os_str().as_bytes());
+        if item.what != EntryKind::Directory {
+            let source = names().next().unwrap_or_default();
+            return Some(source.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec());
+        }
+        let has_contents = names().any(|source| source.ends_with(b"/.") || source == b".");
+        if item.change == ChangeKind::Made && self.style.verbosity > 0 {
+            let line = format!("created directory {}", escape(&self.target));
+            self.print(&line);
+        }
+        has_contents.then(|| b".".to_vec())
+    }
+
+    /// The entry at a local source.
+    fn source_of(&self, path: &[u8]) -> Option<PathBuf> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let local = self.sources.iter().filter(|source| source.host == Host::Local);
+        local
+            .filter_map(|source| {
+                let whole = source.path.as_os_str().as_bytes();
+                let parent = if whole.ends_with(b"/.") { Some(source.path.as_path()) } else { source.path.parent() };
+                parent.map(|parent| parent.join(path)).filter(|entry| entry.symlink_metadata().is_ok())
+            })
+            .next()
+    }
+
+    fn totals(&mut self, summary: &Summary) {
+        let number = count;
+        let files = summary.files;
+        let size = files.bytes.saturating_add(files.bytes_skipped);
+        let (sent, received) = (summary.counters.bytes_on_wire.max(files.bytes), 0);
+        let seconds = self.started.elapsed().as_secs_f64().max(0.5);
+        if self.style.has_statistics {
+            let reg = files.copied.saturating_add(files.skipped);
+            let (dir, link) = (summary.counters.directories, summary.counters.symlinks);
+            let parts = [("reg", reg), ("dir", dir), ("link", link)].into_iter().filter(|(_, number)| *number > 0);
+            let parts: Vec<_> = parts.map(|(kind, value)| format!("{kind}: {}", number(value))).collect();
+            let kinds = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+            let matched = summary.delta.map_or(0, |delta| delta.old_bytes);
+            let EntryTally { created, deleted, transferred, .. } = self.tally;
+            let lines = [
+                String::new(),
+                format!("Number of files: {}{kinds}", number(reg + dir + link)),
+                format!("Number of created files: {}", number(created)),
+                format!("Number of deleted files: {}", number(deleted)),
+                format!("Number of regular files transferred: {}", number(transferred)),
+                format!("Total file size: {} bytes", number(size)),
+                format!("Total transferred file size: {} bytes", number(files.bytes)),
+                format!("Literal data: {} bytes", number(files.bytes.saturating_sub(matched))),
+                format!("Matched data: {} bytes", number(matched)),
+                "File list size: 0".to_owned(),
+                "File list generation time: 0.001 seconds".to_owned(),
+                "File list transfer time: 0.000 seconds".to_owned(),
+                format!("Total bytes sent: {}", number(sent)),
+                format!("Total bytes received: {}", number(received)),
+            ];
+            lines.iter().for_each(|line| self.print(line));
+        }
+        if self.style.verbosity > 0 || self.style.has_statistics {
+            let rate = (sent + received) as f64 / seconds;
+            let speedup = size as f64 / (sent + received).max(1) as f64;
+            let dry = if self.style.is_dry { " (DRY RUN)" } else { "" };
+            self.print("");
+            self.print(&format!(
+                "sent {} bytes  received {} bytes  {} bytes/sec",
+                number(sent),
+                number(received),
+                with_hundredths(rate)
+            ));
+            self.print(&format!("total size is {}  speedup is {}{dry}", number(size), with_hundredths(speedup)));
+        }
+    }
+}
+
+/// A path without slashes at its end; `/` stays.
+fn without_slash(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(1, |at| at + 1);
+    &path[..end.min(path.len())]
+}
+
+/// `1,234.50`.
+fn with_hundredths(value: f64) -> String {
+    let hundredths = (value * 100.0).round() as u64;
+    format!("{}.{:02}", count(hundredths / 100), hundredths % 100)
+}
+
+/// The flags of `%i`: `YXcstpoguax`.
+fn flags(what: EntryKind, change: ChangeKind) -> String {
+    let kind = match what {
+        EntryKind::File => 'f',
+        EntryKind::Directory => 'd',
+        EntryKind::Symlink => 'L',
+        EntryKind::Special => 'S',
+    };
+    let (update, reasons) = match change {
+        ChangeKind::Made if what == EntryKind::File => return ">f+++++++++".to_owned(),
+        ChangeKind::Made => return format!("c{kind}+++++++++"),
+        ChangeKind::Linked => return format!("h{kind}+++++++++"),
+        ChangeKind::Removed => return "*deleting  ".to_owned(),
+        ChangeKind::Replaced(reasons) => (if what == EntryKind::File { '>' } else { 'c' }, reasons),
+        ChangeKind::Adjusted(reasons) => ('.', reasons),
+    };
+    let flag = |reason: ChangeReasons, letter: char| if reasons.has(reason) { letter } else { '.' };
+    let content = flag(ChangeReasons::CONTENT, 'c');
+    let [size, time] = [flag(ChangeReasons::SIZE, 's'), flag(ChangeReasons::TIME, 't')];
+    let [mode, owner] = [flag(ChangeReasons::MODE, 'p'), flag(ChangeReasons::OWNER, 'o')];
+    let attributes = flag(ChangeReasons::ATTRIBUTES, 'x');
+    format!("{update}{kind}{content}{size}{time}{mode}{owner}...{attributes}")
+}
+
+/// Fills in rsync's `--out-format`.
+fn expand(format: &[u8], flags: &str, name: &str, link: &str, size: u64) -> String {
+    let mut line = String::new();
+    let text = String::from_utf8_lossy(format);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, if c == '%' { chars.next() } else { None }) {
+            ('%', Some('i')) => line.push_str(flags),
+            ('%', Some('n')) => line.push_str(name),
+            ('%', Some('f')) => line.push_str(name.trim_end_matches('/')),
+            ('%', Some('L')) => line.push_str(link),
+            ('%', Some('o')) => line.push_str("send"),
+            ('%', Some('l')) => line.push_str(&size.to_string()),
+            ('%', Some('%')) => line.push('%'),
+            ('%', Some(other)) => line.extend(['%', other]),
+            (c, _) => line.push(c),
+        }
+    }
+    line
+}
+
+impl Observer for RsyncLines {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Item(item) => self.item(item),
+            Event::FileFailed { path, message, .. } if message.starts_with(SKIPPED) && !self.style.is_recursive => {
+                self.tally.skipped_directories += 1;
+                self.print(&format!("skipping directory {}", escape(path)));
+            }
+            Event::FileFailed { path, message, .. } => {
+                let what = message.lines().next().unwrap_or_default();
+                self.error(&format!("rsync: \"{}\": {what}", escape(path)));
+            }
+            Event::Skipped(skipped) if !self.style.is_quiet => {
+                self.print(&format!("skipping non-regular file \"{}\"", escape(&skipped.path)));
+            }
+            Event::Warning(text) if self.style.verbosity > 1 => self.error(&format!("rsync: warning: {text}")),
+            Event::Restarted { reason, .. } => self.error(&format!("rsync: {reason}; reconnecting")),
+            _ => {}
+        }
+    }
+}
+
+impl Show for RsyncLines {
+    fn complain(&mut self, message: &str) {
+        self.error(&format!("rsync: {message}"));
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        let mut failed = 0;
+        match outcome {
+            Ok(summary) => {
+                failed = summary.files.failed.saturating_sub(self.tally.skipped_directories);
+                self.totals(summary);
+            }
+            Err(error) => {
+                let text = match error {
+                    Error::Interrupted => "received SIGINT, SIGTERM, or SIGHUP".to_owned(),
+                    error => error.to_string(),
+                };
+                text.lines().for_each(|line| self.error(&format!("rsync: {line}")));
+            }
+        }
+        let status = status::of(outcome, failed);
+        if let Some(why) = status::words(status) {
+            self.error(&format!("rsync error: {why} (code {status}) [haul]"));
+        }
+        self.status.set(status);
+        let flushed = self.out.flush();
+        match self.lost.take() {
+            Some(lost) => Err(lost),
+            None => flushed,
+        }
+    }
+}

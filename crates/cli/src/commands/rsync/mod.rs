@@ -1,0 +1,150 @@
+//! `haul rsync ...`, and haul under the name rsync: rsync's command line, lines and exit statuses.
+//!
+//! A dialect is no engine: [`translate`] makes haul's options of rsync's, and [`lines`] shows haul's events as rsync does.
+
+mod lines;
+mod status;
+mod translate;
+mod words;
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use haul_proto::path::escape;
+use haul_show::output::print;
+
+use self::lines::RsyncLines;
+use self::translate::{RsyncMeaning, translate};
+use self::words::RsyncLine;
+use super::copy;
+use crate::args::flags::COPY;
+use crate::args::local_files::LocalDisk;
+use crate::args::scan::{Grammar, scan};
+use crate::args::{Dialect, UsageError, version};
+use crate::resolve::rsync_plan;
+
+/// Runs rsync's command line. Returns rsync's exit status.
+pub fn run(words: Vec<OsString>) -> u8 {
+    run_line(words).unwrap_or_else(|error| {
+        let status = if error.is::<UsageError>() { status::USAGE } else { status::PARTIAL };
+        let mut stderr = io::stderr();
+        for line in error.to_string().lines() {
+            let _ = writeln!(stderr, "rsync: {line}");
+        }
+        let _ = writeln!(stderr, "rsync error: {} (code {status}) [haul]", status::words(status).unwrap_or_default());
+        status
+    })
+}
+
+fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
+    // The other end of a real rsync calls these.
+    if words.iter().any(|word| word == "--server" || word == "--daemon") {
+        return Err(
+            UsageError::new("haul speaks its own protocol: the other host needs rsync itself for this call").into()
+        );
+    }
+    let line = RsyncLine::parse(words)?;
+    if line.options.iter().any(|typed| typed.option.long == "version") {
+        print(&format!("rsync  version 3.5.0  protocol version 32\nA dialect of {}", version::VERSION));
+        return Ok(status::DONE);
+    }
+    if line.options.iter().any(|typed| typed.option.long == "help")
+        || line.options.is_empty() && line.operands.is_empty()
+    {
+        print("rsync [OPTION]... SRC [SRC]... [USER@]HOST:DEST, as haul does it: haul help rsync\n");
+        return Ok(status::DONE);
+    }
+    let mut meaning = translate(&line)?;
+    let mut operands = line.operands;
+    refuse_daemons(&operands)?;
+    if let [_] = operands.as_slice()
+        && meaning.files_from.is_none()
+    {
+        return Err(UsageError::new("listing a source is not supported: name a destination").into());
+    }
+    anchor(&mut meaning, &mut operands)?;
+    leave_out(&meaning, &mut operands);
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
+    let mut words = std::mem::take(&mut meaning.words);
+    words.push("--".into());
+    words.extend(operands.iter().cloned());
+    let values = super::between(scan(COPY, words, grammar)?.values, &operands)?;
+    let mut plan = rsync_plan(&values, &operands)?;
+    plan.copy.options.target.sync.tells_items = true;
+    plan.copy.options.target.sync.is_dry = meaning.is_dry;
+    let status = Rc::new(Cell::new(status::DONE));
+    let shown = Rc::clone(&status);
+    copy::carry_out_with(plan, move |plan, _| Ok(Box::new(RsyncLines::new(meaning, &plan.copy, shown)?)))?;
+    Ok(status.get())
+}
+
+/// Refuses `HOST::MODULE` and `rsync://`.
+fn refuse_daemons(operands: &[OsString]) -> Result<(), UsageError> {
+    let is_daemons = |word: &&OsString| {
+        let bytes = word.as_bytes();
+        let host = bytes.split(|byte| *byte == b'/').next().unwrap_or_default();
+        bytes.starts_with(b"rsync://") || host.windows(2).any(|pair| pair == b"::")
+    };
+    match operands.iter().find(is_daemons) {
+        Some(word) => Err(UsageError::new(format!("{}: an rsync daemon is not supported", escape(word.as_bytes())))
+            .remedy("haul serve replaces the daemon; ssh takes HOST:PATH")),
+        None => Ok(()),
+    }
+}
+
+/// `-R` and `--files-from`: haul's base directory.
+fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> Result<(), UsageError> {
+    if let Some(list) = &meaning.files_from {
+        if operands.len() != 2 {
+            return Err(UsageError::new("--files-from takes one source directory and a destination"));
+        }
+        let base = operands.remove(0);
+        let words = [("--infiles=", list), ("--dirbase=", &base)].map(|(option, argument)| joined(option, argument));
+        meaning.words.extend(words);
+        return Ok(());
+    }
+    if !meaning.is_relative {
+        return Ok(());
+    }
+    let last = operands.len().saturating_sub(1);
+    let mut base: Option<Vec<u8>> = None;
+    for source in &mut operands[..last] {
+        let bytes = source.as_bytes().to_vec();
+        let at = haul_control::operand::host_colon(&bytes).map_or(0, |colon| colon + 1);
+        let (host, path) = bytes.split_at(at);
+        let (of_path, rest) = match path.windows(3).position(|dots| dots == b"/./") {
+            Some(dots) => (&path[..=dots], &path[dots + 3..]),
+            None if path.starts_with(b"/") => (&b"/"[..], path),
+            None => (&b"."[..], path),
+        };
+        let of_source = [host, of_path].concat();
+        if *base.get_or_insert_with(|| of_source.clone()) != of_source {
+            return Err(UsageError::new("--relative is not supported for sources with different roots"));
+        }
+        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+        *source =
+            std::os::unix::ffi::OsStringExt::from_vec(if rest.is_empty() { b".".to_vec() } else { rest.to_vec() });
+    }
+    meaning.words.extend(base.map(|base| joined("--dirbase=", OsStr::from_bytes(&base))));
+    Ok(())
+}
+
+fn joined(option: &str, argument: &OsStr) -> OsString {
+    let mut word = OsString::from(option);
+    word.push(argument);
+    word
+}
+
+/// Removes directories that are not copied without `-r`, and missing sources where these are ignored.
+fn leave_out(meaning: &RsyncMeaning, operands: &mut Vec<OsString>) {
+    let Some(target) = operands.pop() else { return };
+    operands.retain(|source| {
+        let is_local = haul_control::operand::host_colon(source.as_bytes()).is_none();
+        !(is_local && meaning.ignores_missing && Path::new(source).symlink_metadata().is_err())
+    });
+    operands.push(target);
+}

@@ -1,0 +1,253 @@
+//! From rsync's options to haul's, and what the display has to know.
+
+use std::ffi::{OsStr, OsString};
+
+use haul_proto::path::escape;
+
+use super::words::{RsyncLine, TypedOption};
+use crate::args::UsageError;
+use crate::args::letters::with;
+use crate::args::meaning::Meaning;
+
+/// What a command line of rsync means, apart from its operands.
+#[derive(Debug, Default)]
+pub struct RsyncMeaning {
+    /// Options of haul, each one word.
+    pub words: Vec<OsString>,
+    /// `-v`, each.
+    pub verbosity: u8,
+    /// `-q`.
+    pub is_quiet: bool,
+    /// `-i`.
+    pub itemizes: bool,
+    /// `-n`.
+    pub is_dry: bool,
+    /// `--stats`.
+    pub has_statistics: bool,
+    /// `--progress`.
+    pub has_progress: bool,
+    /// `--out-format`.
+    pub out_format: Option<OsString>,
+    /// `--log-file`.
+    pub log_file: Option<OsString>,
+    /// `-h`: figures have units.
+    pub is_human: bool,
+    /// Directories are copied with their contents.
+    pub is_recursive: bool,
+    /// Symbolic links are copied.
+    pub keeps_links: bool,
+    /// `-R`.
+    pub is_relative: bool,
+    /// `--files-from`.
+    pub files_from: Option<OsString>,
+    /// `--ignore-missing-args`.
+    pub ignores_missing: bool,
+}
+
+/// The options that `-a` stands for.
+const ARCHIVE: [&str; 7] = ["recursive", "links", "perms", "times", "group", "owner", "D"];
+
+/// Options that are refused, since only the daemon or another rsync has a use for them.
+const ONLY_RSYNCS: [&str; 8] =
+    ["daemon", "server", "config", "write-batch", "only-write-batch", "read-batch", "early-input", "protocol"];
+
+/// The name of an option; its letter, if it has no name.
+fn name(option: &TypedOption) -> String {
+    match (option.option.long, option.option.letter) {
+        ("", Some(letter)) => letter.to_string(),
+        (long, _) => long.to_owned(),
+    }
+}
+
+/// Options in effect: later ones replace earlier ones, and `--no-NAME` removes them.
+struct Effective<'l> {
+    line: &'l RsyncLine,
+}
+
+impl Effective<'_> {
+    /// Whether a switch is on.
+    fn is_on(&self, wanted: &str) -> bool {
+        self.last(wanted).is_some_and(|option| !option.is_negated)
+    }
+
+    /// Whether a switch is off by `--no-NAME`.
+    fn is_off(&self, wanted: &str) -> bool {
+        self.last(wanted).is_some_and(|option| option.is_negated)
+    }
+
+    fn last(&self, wanted: &str) -> Option<&TypedOption> {
+        let means = |option: &&TypedOption| {
+            let name = name(option);
+            name == wanted
+                || (name == "archive" && ARCHIVE.contains(&wanted))
+                || (matches!(name.as_str(), "D" | "archive") && matches!(wanted, "devices" | "specials"))
+        };
+        self.line.options.iter().rfind(means)
+    }
+
+    fn count(&self, wanted: &str) -> u8 {
+        let typed = self.line.options.iter().filter(|option| name(option) == wanted && !option.is_negated);
+        u8::try_from(typed.count()).unwrap_or(u8::MAX)
+    }
+
+    fn argument(&self, wanted: &str) -> Option<&OsStr> {
+        self.last(wanted).and_then(|option| option.argument.as_deref())
+    }
+}
+
+/// Translates the options of `line`.
+pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
+    let effective = Effective { line };
+    let is_on = |name: &str| effective.is_on(name);
+    let mut meaning = RsyncMeaning {
+        verbosity: if effective.is_off("verbose") { 0 } else { effective.count("verbose") },
+        is_quiet: is_on("quiet"),
+        itemizes: is_on("itemize-changes"),
+        is_dry: is_on("dry-run"),
+        has_statistics: is_on("stats"),
+        has_progress: is_on("progress") || effective.count("P") > 0,
+        out_format: effective.argument("out-format").map(OsStr::to_owned),
+        log_file: effective.argument("log-file").map(OsStr::to_owned),
+        is_human: is_on("human-readable"),
+        is_recursive: is_on("recursive"),
+        keeps_links: is_on("links"),
+        is_relative: is_on("relative"),
+        files_from: effective.argument("files-from").map(OsStr::to_owned),
+        ignores_missing: is_on("ignore-missing-args"),
+        ..RsyncMeaning::default()
+    };
+    let mut words: Vec<OsString> = Vec::new();
+    let mut add = |word: &str| words.push(word.into());
+    if meaning.is_recursive {
+        add("--recursive");
+    }
+    add(match (is_on("copy-links"), meaning.keeps_links) {
+        (true, _) => "--symlinks=follow",
+        (false, true) => "--symlinks=keep",
+        (false, false) => "--symlinks=ignore",
+    });
+    if !is_on("times") {
+        add("--no-times");
+    }
+    for name in ["perms", "owner", "group", "devices", "specials"] {
+        if is_on(name) && (name != "devices" || rustix::process::geteuid().is_root()) {
+            add(&format!("--{name}"));
+        }
+    }
+    // rsync compares whole seconds, unless the window is negative.
+    match effective.argument("modify-window").and_then(|seconds| seconds.to_str()?.parse::<i64>().ok()) {
+        Some(..0) => {}
+        Some(seconds) => add(&format!("--modify-window={seconds}")),
+        None => add("--modify-window=0"),
+    }
+    let deletes = ["delete", "delete-before", "delete-during", "delete-delay", "delete-after", "delete-excluded"];
+    if deletes.iter().any(|name| is_on(name)) {
+        if !meaning.is_recursive && !is_on("dirs") {
+            return Err(UsageError::new("--delete does not work without --recursive (-r) or --dirs (-d)."));
+        }
+        let when = match (is_on("delete-before"), is_on("delete-delay") || is_on("delete-after")) {
+            (true, _) => "before",
+            (_, true) => "after",
+            _ => "during",
+        };
+        add(&format!("--delete={when}"));
+        // rsync empties a target whose source is empty.
+        add("--allow-empty-source");
+    }
+    for typed in &line.options {
+        if let Some(word) = word(typed, &effective)? {
+            words.extend(word);
+        }
+    }
+    meaning.words = words;
+    Ok(meaning)
+}
+
+/// Options that [`translate`] has treated, or the display.
+const TREATED: [&str; 31] = [
+    "archive",
+    "recursive",
+    "links",
+    "copy-links",
+    "times",
+    "perms",
+    "owner",
+    "group",
+    "devices",
+    "specials",
+    "D",
+    "modify-window",
+    "delete",
+    "delete-before",
+    "delete-during",
+    "delete-delay",
+    "delete-after",
+    "verbose",
+    "quiet",
+    "itemize-changes",
+    "dry-run",
+    "stats",
+    "progress",
+    "P",
+    "out-format",
+    "log-file",
+    "log-file-format",
+    "human-readable",
+    "relative",
+    "files-from",
+    "ignore-missing-args",
+];
+
+/// The words of haul for one option; none if it has been treated.
+fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsString>>, UsageError> {
+    let name = name(typed);
+    let shown = if name.len() == 1 { format!("-{name}") } else { format!("--{name}") };
+    if ONLY_RSYNCS.contains(&name.as_str()) {
+        let Meaning::Refused(why) = typed.option.meaning else { return Ok(None) };
+        return Err(UsageError::new(format!("{shown} is not supported: {why}")));
+    }
+    if TREATED.contains(&name.as_str()) {
+        return Ok(None);
+    }
+    let is_repeatable =
+        matches!(name.as_str(), "exclude" | "include" | "exclude-from" | "include-from" | "filter" | "link-dest");
+    let is_last = effective.last(&name).is_some_and(|last| std::ptr::eq(last, typed));
+    if !is_repeatable && !is_last {
+        return Ok(None);
+    }
+    let text = typed.argument.as_deref().and_then(OsStr::to_str).unwrap_or_default();
+    let one = |word: String| Ok(Some(vec![word.into()]));
+    match (name.as_str(), typed.is_negated) {
+        ("timeout" | "contimeout", _) if text.parse::<u64>().is_ok_and(|seconds| seconds < 3) => return Ok(None),
+        ("compress-choice", false) => match text {
+            "none" => return one("--compress=off".into()),
+            "auto" | "zlib" | "zlibx" => return one("--compress=auto".into()),
+            _ => {}
+        },
+        ("rsync-path", false) => match text.strip_prefix("sudo ") {
+            Some(program) if program.ends_with("rsync") => {
+                let command = "ssh %4 %I -l %U %H sudo -n haul";
+                let words =
+                    ["--source-command", "--target-command"].map(|option| with(option, "", OsStr::new(command)));
+                return Ok(Some(words.into()));
+            }
+            _ => {
+                return Err(UsageError::new(format!(
+                    "{shown}={}: only 'sudo rsync' is supported",
+                    escape(text.as_bytes())
+                )));
+            }
+        },
+        _ => {}
+    }
+    match (typed.is_negated, typed.option.negated, typed.option.meaning) {
+        (true, Some(Meaning::Is(words)), _) => Ok(Some(words.iter().map(OsString::from).collect())),
+        (true, _, _) => Ok(None),
+        (false, _, Meaning::Is(words)) => Ok(Some(words.iter().map(OsString::from).collect())),
+        (false, _, Meaning::With(option, before)) => {
+            Ok(typed.argument.as_deref().map(|argument| vec![with(option, before, argument)]))
+        }
+        (false, _, Meaning::Nothing) => Ok(None),
+        (false, _, Meaning::Refused(why)) => Err(UsageError::new(format!("{shown} is not supported: {why}"))),
+    }
+}

@@ -1,0 +1,92 @@
+//! rsync's command line: options and operands by its own rules, without their meaning.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use haul_proto::path::escape;
+
+use crate::args::UsageError;
+use crate::args::rsync::{self, RsyncOption};
+
+/// An option as typed.
+pub struct TypedOption {
+    /// The option.
+    pub option: &'static RsyncOption,
+    /// Its argument.
+    pub argument: Option<OsString>,
+    /// Whether it was typed as `--no-NAME`.
+    pub is_negated: bool,
+}
+
+/// A command line of rsync.
+#[derive(Default)]
+pub struct RsyncLine {
+    /// The options, in their order; `-a` stands for itself.
+    pub options: Vec<TypedOption>,
+    /// The operands.
+    pub operands: Vec<OsString>,
+}
+
+impl RsyncLine {
+    /// Parses the words after the program's name.
+    pub fn parse(words: Vec<OsString>) -> Result<Self, UsageError> {
+        let mut line = Self::default();
+        let mut words = VecDeque::from(words);
+        while let Some(word) = words.pop_front() {
+            match word.as_bytes() {
+                b"--" => line.operands.extend(words.drain(..)),
+                [b'-', b'-', long @ ..] => line.long(long, &mut words)?,
+                [b'-', letters @ ..] if !letters.is_empty() => line.letters(letters, &mut words)?,
+                _ => line.operands.push(word),
+            }
+        }
+        Ok(line)
+    }
+
+    fn long(&mut self, typed: &[u8], words: &mut VecDeque<OsString>) -> Result<(), UsageError> {
+        let (name, attached) = match typed.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&typed[..at], Some(OsStr::from_bytes(&typed[at + 1..]).to_owned())),
+            None => (typed, None),
+        };
+        let shown = format!("--{}", escape(name));
+        let found = std::str::from_utf8(name).ok().and_then(rsync::long);
+        let (option, is_negated) = found.ok_or_else(|| unknown(&shown))?;
+        let argument = match (option.takes && !is_negated, attached) {
+            (true, None) => Some(words.pop_front().ok_or_else(|| missing(&shown))?),
+            (true, attached) => attached,
+            (false, None) => None,
+            (false, Some(_)) => return Err(UsageError::new(format!("{shown}: option does not take an argument"))),
+        };
+        self.options.push(TypedOption { option, argument, is_negated });
+        Ok(())
+    }
+
+    fn letters(&mut self, letters: &[u8], words: &mut VecDeque<OsString>) -> Result<(), UsageError> {
+        for (at, byte) in letters.iter().enumerate() {
+            let shown = format!("-{}", escape(&[*byte]));
+            let option = rsync::letter(char::from(*byte)).ok_or_else(|| unknown(&shown))?;
+            if !option.takes {
+                self.options.push(TypedOption { option, argument: None, is_negated: false });
+                continue;
+            }
+            let attached = &letters[at + 1..];
+            let attached = attached.strip_prefix(b"=").unwrap_or(attached);
+            let argument = match attached.is_empty() {
+                true => words.pop_front().ok_or_else(|| missing(&shown))?,
+                false => OsString::from_vec(attached.to_vec()),
+            };
+            self.options.push(TypedOption { option, argument: Some(argument), is_negated: false });
+            return Ok(());
+        }
+        Ok(())
+    }
+}
+
+fn unknown(shown: &str) -> UsageError {
+    UsageError::new(format!("{shown}: unknown option"))
+}
+
+fn missing(shown: &str) -> UsageError {
+    UsageError::new(format!("{shown}: missing argument"))
+}
