@@ -268,7 +268,7 @@ fn a_failing_command_is_reported() {
     );
     assert_says(
         &error("printf '\\nHAUL-WORKER 2 7.0\\n%%s'"),
-        &["haul 7.0 on ann@db1 speaks protocol 2, this one 1\n", "-S"],
+        &["haul 7.0 on ann@db1 speaks protocol 2, this one 1\n", "--source-command"],
     );
     assert_says(&error("printf '\\nHAUL-READY\\n%%s'"), &["ann@db1 requested the executable twice"]);
     assert_says(&error("printf '\\nHAUL-SYSTEM Linux aarch64\\n%%s'"), &["ann@db1 requested the executable twice"]);
