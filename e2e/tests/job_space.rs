@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use haul_e2e::{Haul, Mount, Remote, Sandbox, eventually, is_root_or_skip, listing};
+use haul_e2e::{Haul, Mount, ProgramRun, Remote, Sandbox, eventually, is_root_or_skip, listing};
 
 fn job<'a>(sandbox: &'a Sandbox, words: &[&str]) -> Haul<'a> {
     sandbox.haul(["job"]).args(words).limit(Duration::from_secs(120))
@@ -59,7 +59,9 @@ fn what_a_job_has_copied_needs_no_more_space() {
     let running = job(&sandbox, &["run", "job"]).start();
     eventually("two results", || listing(&sandbox.path("job/results")).len() >= 2);
     job(&sandbox, &["cancel", "job"]).run().succeeds();
-    drop(running);
+    ProgramRun::of(running).ends(4);
+    let skipped = listing(&sandbox.path("job/running"));
+    assert_eq!(skipped, [""; 0], "a job that runs is not checked");
     target.remount("size=23m");
     let run = job(&sandbox, &["run", "job"]).run().succeeds();
     assert!(!run.stderr.contains("no space"), "{}", run.account());
@@ -89,7 +91,7 @@ fn holes_need_no_space_and_inodes_are_counted() {
     let sandbox = Sandbox::new();
     let holes = File::create(sandbox.file("src/holes", "")).unwrap();
     holes.set_len(1 << 30).unwrap();
-    sandbox.tmpfs("small", "size=8m");
+    let _small = sandbox.tmpfs("small", "size=8m");
     job(&sandbox, &["run", "-r", "--sparse", "--dir", "sparse", "src", "small"]).run().succeeds();
     (0..300).for_each(|number| drop(sandbox.file(format!("src/{number}"), "x")));
     let _few = sandbox.tmpfs("few", "nr_inodes=100");
