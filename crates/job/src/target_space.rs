@@ -110,14 +110,12 @@ pub fn plan_within(
         let lack = space.filter(|space| space.is_exact).and_then(|space| space.lack(totals));
         lack.map_or(Ok(()), |lack| step.job.directory.hold(&lack))
     };
-    let mut held = Ok(());
     let totals = begun.carry_out(step, &mut |totals| {
-        if held.is_ok() {
-            held = hold_if_full(totals);
-        }
+        // An error here shows up at the end.
+        let _ = hold_if_full(totals);
         on_shard(totals);
     })?;
-    held.and_then(|()| hold_if_full(&totals))?;
+    hold_if_full(&totals)?;
     space.map_or(Ok(()), |space| space.compare(&totals))
 }
 
