@@ -61,7 +61,7 @@ impl SlurmTask {
             // sacct adds by whom: `CANCELLED by 1000`.
             state: state.split(' ').next().unwrap_or_default().to_owned(),
             reason: reason.to_owned(),
-            nodes: fields.next().unwrap_or_default().to_owned(),
+            nodes: fields.next().filter(|nodes| *nodes != "None assigned").unwrap_or_default().to_owned(),
         })
     }
 
@@ -170,6 +170,7 @@ mod tests {
         ] {
             let tasks = SlurmTask::parse_all(line);
             assert_eq!(tasks.first().map(|task| task.state.as_str()), state, "{line}");
+            assert!(tasks.iter().all(|task| task.nodes.starts_with('n') || task.nodes.is_empty()), "{line}");
             assert!(tasks.iter().all(|task| task.is_over() && task.is_cancelled() == is_cancelled), "{line}");
         }
     }

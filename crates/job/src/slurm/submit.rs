@@ -142,7 +142,7 @@ impl<'a> SlurmState<'a> {
         tasks.iter().filter(|task| !task.is_pending()).for_each(|task| self.nodes.see(&task.nodes));
         let unrecorded = self.tracker.unrecorded(tasks);
         if !unrecorded.is_empty() {
-            self.tracker.add_accounts(self.client.accounts(&unrecorded));
+            self.tracker.accounts = self.client.accounts(&unrecorded);
         }
         let directory = &self.job.directory;
         let recorded = &mut |shard| RecordedShard::read(directory, shard);

@@ -116,8 +116,8 @@ pub struct ShardTracker {
     losses: BTreeMap<u32, ShardLosses>,
     /// Tasks that haul itself cancelled: lost ones.
     own_cancels: BTreeSet<u32>,
-    /// Ended tasks by the cluster's accounts, for the next update.
-    accounts: Vec<SlurmTask>,
+    /// Ended tasks by the cluster's accounts, for the next update: used where the queue has no record.
+    pub accounts: Vec<SlurmTask>,
     /// The time of the last update.
     updated: Option<Duration>,
 }
@@ -169,11 +169,6 @@ impl ShardTracker {
     pub fn unrecorded(&self, tasks: &[SlurmTask]) -> Vec<u64> {
         let lacks = |array: &&TrackedArray| array.queued.iter().any(|shard| array.record_of(*shard, tasks).is_none());
         self.arrays.iter().filter(lacks).map(|array| array.id).collect()
-    }
-
-    /// Adds ended tasks by the cluster's accounts, where the queue has no record.
-    pub fn add_accounts(&mut self, ended: Vec<SlurmTask>) {
-        self.accounts = ended;
     }
 
     /// Updates the states from the queue; `recorded` reads the records of a shard's runs.
@@ -410,7 +405,7 @@ mod tests {
             let mut tracker = submitted(1);
             update(&mut tracker, &[task(1, 0)], 10, None);
             assert_eq!((tracker.unrecorded(&[task(1, 0)]), tracker.unrecorded(&[task(2, 0)])), (vec![], vec![1]));
-            tracker.add_accounts(account.clone().into_iter().collect());
+            tracker.accounts = account.clone().into_iter().collect();
             update(&mut tracker, &[], 1000, None);
             update(&mut tracker, &[], 1040, None);
             assert_eq!(tracker.withdrawn().len(), withdrawn, "{account:?}");
