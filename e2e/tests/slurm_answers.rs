@@ -22,7 +22,7 @@ impl Answers<'_> {
     }
 
     fn submit(&self, words: &[&str]) -> String {
-        let (_, id) = self.0.answer("sbatch", &[&["--parsable"], words].concat());
+        let (_, id) = self.0.answer("sbatch", &[&["--parsable", "--output=/dev/null"], words].concat());
         id.trim().to_owned()
     }
 
