@@ -261,7 +261,7 @@ fn a_page_has_the_figures_of_the_json_and_names_in_it_are_only_text() {
     let (done, shards) = (&report["shards_done"], report["shards"].as_u64().unwrap());
     assert!(shards > 6 && done.as_u64() == Some(shards - 1), "{report}");
     let mut said = vec![
-        format!("{done} of {shards} shards: 400 files, 400.0 kB in "),
+        format!("{done} of {shards} shards done, 1 interrupted: 400 files, 400.0 kB in "),
         "shard 2: interrupted on &lt;script&gt;alert(1)&lt;/script&gt; \\u{1b}[2J&lt;b&gt;</li>".to_owned(),
         "<h3>Rate of all hosts together</h3>".to_owned(),
     ];
@@ -347,6 +347,7 @@ fn a_failed_file_is_named_once_and_everything_else_is_finished() {
     let words = ["run", "--sync", "--delete", "-aHAX", "--dir", "own/job", "src/", "own/to"];
     let run = user(&words).ends(1).says(["closed"]);
     assert_eq!(run.stderr.matches("src/closed: Permission denied").count(), 1, "{}", run.account());
+    assert!(run.stdout.starts_with("0 of 1 shard done, 1 incomplete: "), "{}", run.account());
     assert!(run.stdout.contains("1 file failed: see failures/ in the job's directory"), "{}", run.account());
     let inode = |name: &str| fs::metadata(sandbox.path("own/to").join(name)).unwrap().ino();
     assert_eq!(inode("good"), inode("links/good"));

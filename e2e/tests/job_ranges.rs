@@ -195,6 +195,25 @@ fn a_file_in_ranges_gets_its_name_beside_failed_and_vanished_files() {
 }
 
 #[test]
+fn a_vanished_file_leaves_no_partial_file_and_a_failed_one_does() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &[]);
+    let (of_two, _) = shards(&sandbox, 2);
+    let (large, others) = shards(&sandbox, RANGES);
+    [large[0], of_two[0]].iter().for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    fs::remove_file(sandbox.path("src/dir/large")).unwrap();
+    set_mtime(&sandbox.path("src/two ranges"), 1_600_000_000, 0);
+    large[1..].iter().for_each(|number| drop(shard(&sandbox, *number).run().ends(5)));
+    others.iter().filter(|number| **number != of_two[0]).for_each(|number| drop(shard(&sandbox, *number).run()));
+    let in_root = || listing(&sandbox.path("to/src")).into_iter().filter(|name| name.starts_with(".haul-")).count();
+    let before = in_root();
+    assert!(before > 1 && left(&sandbox).len() > before, "{:?}", left(&sandbox));
+    job(&sandbox, &["finish", "job"]).run().ends(1);
+    assert_eq!((in_root(), left(&sandbox).len()), (before, before));
+}
+
+#[test]
 fn a_missing_range_is_named_at_the_end_and_can_be_copied_again() {
     let sandbox = Sandbox::new();
     tree(&sandbox);

@@ -100,6 +100,23 @@ fn scancel_is_a_wish_and_the_next_run_submits_the_rest() {
 }
 
 #[test]
+fn a_job_that_cannot_fit_is_not_submitted() {
+    let sandbox = Sandbox::new();
+    (0..4).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 4_000_000)));
+    let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
+    let target = sandbox.tmpfs("to", "size=10m");
+    sandbox.haul(["job", "plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
+    let ended = again(&sandbox, &cluster).run();
+    assert_eq!(ended.status, Some(1), "{}\n{}", ended.account(), cluster.logs());
+    ended.says(["to: no space: the job needs 16.0 MB, but only 10."]);
+    assert!(!sandbox.path("job/slurm/submissions").exists() && listing(target.path()).is_empty());
+    target.remount("size=100m");
+    let ended = again(&sandbox, &cluster).run();
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.account(), cluster.logs());
+    is_copied(&sandbox);
+}
+
+#[test]
 fn a_full_target_holds_the_job_until_there_is_space() {
     let sandbox = Sandbox::new();
     (0..8).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 4_000_000)));

@@ -36,6 +36,7 @@ mod job_pull;
 mod job_ranges;
 mod job_slurm;
 mod job_slurm_faults;
+mod job_space;
 mod job_verify;
 mod job_work;
 mod json_schema;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_e2e::{Sandbox, SlurmCluster, within};
 use haul_job::slurm::answers::{AnswerMeaning, SlurmCall};
-use haul_job::slurm::queue::{FORMAT, SlurmConfig, SlurmTask};
+use haul_job::slurm::queue::{ACCOUNTS_FORMAT, FORMAT, SlurmConfig, SlurmTask};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -22,7 +22,7 @@ impl Answers<'_> {
     }
 
     fn submit(&self, words: &[&str]) -> String {
-        let (_, id) = self.0.answer("sbatch", &[&["--parsable"], words].concat());
+        let (_, id) = self.0.answer("sbatch", &[&["--parsable", "--output=/dev/null"], words].concat());
         id.trim().to_owned()
     }
 
@@ -88,6 +88,7 @@ fn each_answer_about_each_kind_of_task_means_what_the_table_says() {
     for words in [["--partition=nosuch"], ["--time=abc"], ["--array=0-99"]] {
         assert_eq!(answers.meaning(SlurmCall::Submit, &[&words[..], &["--wrap", "true"]].concat()), Refused);
     }
+    assert_eq!(answers.meaning(SlurmCall::Accounts, &["-X", "-n", "-P", "-j", &mixed, "-o", ACCOUNTS_FORMAT]), Done);
     let config = SlurmConfig::parse(&cluster.command("scontrol", &["show", "config"]).unwrap());
     assert_eq!(config, SlurmConfig { array_size: 8, remembers: Duration::from_secs(300) });
 }

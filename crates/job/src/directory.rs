@@ -221,6 +221,11 @@ impl JobDirectory {
         self.file("attempts").names().is_ok_and(|names| !names.is_empty())
     }
 
+    /// Exists if the job found no tree of its name at the target.
+    pub fn new_tree(&self) -> JobFile {
+        self.file("new-tree")
+    }
+
     /// Says why no shard may start, once the job is held: its target is full, or most nodes fail.
     pub fn held(&self) -> JobFile {
         self.file("held")

@@ -1,13 +1,18 @@
 //! The last step of a job: work that no shard can do alone, and one report.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haul_base::copy::error::Outcome;
+use haul_base::copy::location::Host;
 use haul_base::copy::spec::{CopyRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
+use haul_control::operand::parse_operand;
+use haul_engine::partials::find;
 use haul_show::exit::Exit;
 use haul_show::text::harmless;
 use haul_show::{self as show, json};
@@ -26,6 +31,7 @@ use crate::part::{PartPlan, PartSources, copy_knowing, full_copy_plan, list_plan
 use crate::plan_index::{PlanTotals, PlannedShard};
 use crate::report::{MergedReport, write as write_report};
 use crate::report_text::print_report;
+use crate::shard_list::ShardListReader;
 use crate::shard_lock::{LockedWork, ShardLock};
 use crate::shard_progress::LiveProgress;
 use crate::shard_result::ShardEnd;
@@ -101,6 +107,7 @@ impl JobFinish<'_> {
             report.failed += named.files.failed;
             report.vanished += named.files.vanished;
         }
+        remove_vanished(self.step.job, &overview)?;
         let part = self.part(&overview, &totals);
         // A part without files is normal, except in a whole copy.
         let is_usual = part == JobPart::Whole || self.step.display == PartDisplay::Json;
@@ -202,6 +209,21 @@ fn divided_files(directory: &JobDirectory, overview: &JobOverview) -> Vec<(Range
         }
     }
     lists.into_values().collect()
+}
+
+/// Removes what ranges have left of vanished files, as far as possible. At another host, `haul clean` does.
+fn remove_vanished(job: &OpenedJob, overview: &JobOverview) -> Result<(), JobError> {
+    let target = parse_operand(&job.description.ends()[0].target)?;
+    let has_vanished = |(shard, state): &&(PlannedShard, ShardState)| {
+        shard.range.is_some() && matches!(state, ShardState::Ended(result) if result.counts.vanished > 0)
+    };
+    for (shard, _) in overview.shards.iter().filter(|_| target.host == Host::Local).filter(has_vanished) {
+        let list = job.directory.list(shard.number);
+        let paths = ShardListReader::open(&list).map_err(|error| JobError::io(list.path(), &error))?;
+        let left = paths.flatten().filter_map(|path| find(&target.path.join(OsStr::from_bytes(&path)), None).ok());
+        left.flatten().flatten().for_each(|mut partial| drop(partial.remove()));
+    }
+    Ok(())
 }
 
 /// Names files that were copied in ranges of this length.

@@ -54,6 +54,7 @@ mod rate_share;
 pub mod begun_plan;
 pub mod finish;
 pub mod shard_run;
+mod target_space;
 
 pub mod local_run;
 pub mod slurm;

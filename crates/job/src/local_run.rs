@@ -16,6 +16,7 @@ use crate::plan_index::{PlanIndex, PlanTotals};
 use crate::shard_lock::{LockedWork, holder, locked_shards};
 use crate::shard_result::{ShardEnd, ShardResult};
 use crate::shard_run::{ShardRunEnd, run_shard, try_shard};
+use crate::target_space::{TargetSpace, plan_within};
 
 /// Interval at which an idle worker checks for shards: another process may plan.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -65,12 +66,15 @@ impl<'a> LocalRun<'a> {
     /// Copies all shards, `workers` at a time. Returns the exit status of the worst one.
     pub fn carry_out(&self, workers: u32) -> Result<Exit, JobError> {
         let begun = BegunPlan::begin(&self.step)?;
+        let space = TargetSpace::check(&self.step)?;
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
                 let on_shard = &mut |totals: &PlanTotals| self.report(|news| news.shards = totals.shards);
-                let walked = begun.map(|begun| begun.limited_for_copies().carry_out(&self.step, on_shard)).transpose();
+                let plan =
+                    |begun: BegunPlan| plan_within(space.as_ref(), begun.limited_for_copies(), &self.step, on_shard);
+                let planned = begun.map_or(Ok(()), plan);
                 self.report(|news| news.has_ended = true);
-                walked.map(|_| ())
+                planned
             });
             let worked = self.take_shards(workers);
             planner.join().unwrap_or_else(|panic| Err(panicked("plan", &*panic)))?;

@@ -3,7 +3,7 @@
 //! ```text
 //! 17 4211 214748364800 planned
 //! 18 1 68719476736 planned range=1/2 length=68719476736 size=90000000000 inode=12 modified=1700000000.5 changed=1700000000.5
-//! complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0 lengthened=0
+//! complete shards=18 files=70211 bytes=3000000000 holes=0 directories=812 linked=0 others=0 failed=0 lengthened=0
 //! ```
 //!
 //! A range is a part of one version of a file. All ranges of a file but the last have this length. Times are seconds
@@ -99,6 +99,8 @@ pub struct PlanTotals {
     pub files: u64,
     /// Bytes of files.
     pub bytes: u64,
+    /// Of these, bytes in holes.
+    pub holes: u64,
     /// Directories.
     pub directories: u64,
     /// Further names of files, if hard links are preserved: they are in no shard.
@@ -179,6 +181,7 @@ fn parse_totals(words: &str) -> Option<PlanTotals> {
             "shards" => totals.shards = u32::try_from(number).ok()?,
             "files" => totals.files = number,
             "bytes" => totals.bytes = number,
+            "holes" => totals.holes = number,
             "directories" => totals.directories = number,
             "linked" => totals.linked = number,
             "others" => totals.others = number,
@@ -214,10 +217,10 @@ impl PlanIndexWriter {
 
     /// Adds the last line.
     pub fn complete(mut self, totals: PlanTotals) -> Result<(), JobError> {
-        let PlanTotals { shards, files, bytes, directories, linked, others, failed, lengthened } = totals;
+        let PlanTotals { shards, files, bytes, holes, directories, linked, others, failed, lengthened } = totals;
         self.append(&format!(
-            "complete shards={shards} files={files} bytes={bytes} directories={directories} linked={linked} \
-             others={others} failed={failed} lengthened={lengthened}\n"
+            "complete shards={shards} files={files} bytes={bytes} holes={holes} directories={directories} \
+             linked={linked} others={others} failed={failed} lengthened={lengthened}\n"
         ))
     }
 
@@ -251,6 +254,7 @@ mod tests {
             shards: 3,
             files: 80,
             bytes: 9,
+            holes: 3,
             directories: 4,
             linked: 5,
             others: 1,

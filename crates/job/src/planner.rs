@@ -185,6 +185,7 @@ impl<'a> ShardPlanner<'a> {
 
     fn file(&mut self, name: &Name, stat: &FileStat) -> Result<(), JobError> {
         let path = [&self.path, name.as_bytes()].concat();
+        self.totals.holes = self.totals.holes.saturating_add(stat.size.saturating_sub(stat.room));
         match &mut self.links {
             Some(links) if stat.names > 1 => {
                 let inode_hash = LinkedName::hash(stat.identity.device, stat.identity.inode);

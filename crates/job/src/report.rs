@@ -35,6 +35,8 @@ impl HostTotals {
 pub struct MergedReport {
     /// Shards that are done.
     pub shards_done: u64,
+    /// Shards with another end, by its word.
+    pub other_ends: BTreeMap<&'static str, u64>,
     /// All shards.
     pub shards: u64,
     /// Files copied, or compared by a job that verifies.
@@ -107,7 +109,10 @@ impl MergedReport {
     }
 
     fn add(&mut self, result: &ShardResult) {
-        self.shards_done += u64::from(result.end == ShardEnd::Done);
+        match result.end {
+            ShardEnd::Done => self.shards_done += 1,
+            end => *self.other_ends.entry(end.word()).or_default() += 1,
+        }
         let ShardCounts { files_copied, files_skipped, failed: _, vanished: _, bytes, bytes_skipped } = result.counts;
         let sums = [
             (&mut self.files_copied, files_copied),
@@ -266,6 +271,7 @@ mod tests {
         let overview = JobOverview::of_shards(shards);
         let report = MergedReport::of(&overview);
         assert_eq!((report.shards, report.shards_done, report.failed, report.bytes), (4, 2, 1, 3000));
+        assert_eq!(report.other_ends, BTreeMap::from([("failed", 1)]));
         assert_eq!((report.seconds, report.bytes_per_s()), (8.0, 375.0));
         assert_eq!(report.slowest.iter().map(|slow| slow.0).collect::<Vec<_>>(), [1, 2, 0]);
         assert_eq!(report.hosts["n1"], HostTotals { shards: 2, bytes: 2000, seconds: 6.0 });

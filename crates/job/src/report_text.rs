@@ -135,9 +135,11 @@ pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
     let verifies = job.description.verifies;
     let seconds = |seconds: f64| units::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let shards = units::counted(report.shards, "shard", "shards");
+    let others = report.other_ends.iter().map(|(word, count)| format!(", {} {word}", units::count(*count)));
     let mut text = format!(
-        "{} of {shards}: {}, {} {}in {}: {}\n",
+        "{} of {shards} done{}: {}, {} {}in {}: {}\n",
         units::count(report.shards_done),
+        others.collect::<String>(),
         units::files(report.files_copied),
         units::size(report.bytes),
         if verifies { "compared " } else { "" },

@@ -15,6 +15,8 @@ pub enum SlurmCall {
     Release,
     /// `scancel`
     Cancel,
+    /// `sacct`, which many clusters have without accounting.
+    Accounts,
 }
 
 /// What a failed call means.
@@ -60,6 +62,7 @@ impl SlurmCall {
             Self::Queue => "squeue",
             Self::Submit => "sbatch",
             Self::Cancel => "scancel",
+            Self::Accounts => "sacct",
         }
     }
 
@@ -72,6 +75,7 @@ impl SlurmCall {
             return AnswerMeaning::Later;
         }
         match self {
+            Self::Accounts => AnswerMeaning::Done,
             Self::Submit if is_one_of(&FULL, message) => AnswerMeaning::Later,
             Self::Update | Self::Release | Self::Cancel if lines.all(|line| is_one_of(&NOTHING_LEFT, line)) => {
                 AnswerMeaning::Done
@@ -116,6 +120,7 @@ mod tests {
             (SlurmCall::Submit, "", Refused),
             (SlurmCall::Queue, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", Later),
             (SlurmCall::Queue, "slurm_load_jobs error: Invalid job id specified", Refused),
+            (SlurmCall::Accounts, "Slurm accounting storage is disabled", Done),
             (SlurmCall::Config, "slurm_load_ctl_conf error: Socket timed out on send/recv operation", Later),
         ] {
             assert_eq!(call.meaning(message), meaning, "{}: {message}", call.program());

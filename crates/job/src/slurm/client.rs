@@ -13,7 +13,7 @@ use haul_base::sys::describe::describe;
 
 use crate::error::JobError;
 use crate::slurm::answers::{AnswerMeaning, SlurmCall};
-use crate::slurm::queue::{FORMAT, SlurmConfig, SlurmTask};
+use crate::slurm::queue::{ACCOUNTS_FORMAT, FORMAT, SlurmConfig, SlurmTask};
 use crate::slurm::script::job_name;
 
 /// Time limit of a call.
@@ -60,6 +60,14 @@ impl SlurmClient<'_> {
     pub fn queue_text(&self, id: &str) -> Result<String, SlurmCallError> {
         let words = ["--noheader", "--array", "--states=all", &format!("--name={}", job_name(id)), "--format", FORMAT];
         self.call(SlurmCall::Queue, &words.map(OsString::from), None)
+    }
+
+    /// Ended tasks of arrays by the cluster's accounts, which outlast the controller's memory. None without accounts.
+    pub fn accounts(&self, ids: &[u64]) -> Vec<SlurmTask> {
+        let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
+        let words = ["-X", "-n", "-P", "-j", &ids.join(","), "-o", ACCOUNTS_FORMAT];
+        let text = self.call(SlurmCall::Accounts, &words.map(OsString::from), None).unwrap_or_default();
+        SlurmTask::parse_all(&text).into_iter().filter(SlurmTask::is_over).collect()
     }
 
     /// Submits a script, through standard input. Returns the id of its job.
@@ -155,6 +163,7 @@ impl SlurmClient<'_> {
         }
         // scontrol writes some errors to standard output.
         let complaint = if complaint.trim().is_empty() { output.trim() } else { complaint.trim() };
+        let complaint = &without_program(program, complaint);
         match call.meaning(complaint) {
             AnswerMeaning::Done => Ok(String::new()),
             AnswerMeaning::Later if complaint.is_empty() => {
@@ -171,6 +180,15 @@ fn unavailable(program: &str, error: &io::Error) -> JobError {
         format!("{program}: cannot be started: {}", describe(error)),
         "run haul job run --slurm on a host with Slurm's commands, for example a login node",
     )
+}
+
+/// A message without the program's name before each line.
+fn without_program(program: &str, message: &str) -> String {
+    let own = |line: &str| {
+        let named = line.strip_prefix(program).and_then(|line| line.strip_prefix(": "));
+        named.map_or(line, |line| line.strip_prefix("error: ").unwrap_or(line)).to_owned()
+    };
+    message.lines().map(own).collect::<Vec<_>>().join("\n")
 }
 
 fn refusal(program: &str, complaint: &str) -> JobError {
@@ -211,6 +229,17 @@ fn output(mut child: Child, cancel: Option<&Cancel>) -> io::Result<(bool, String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_names_its_program_once() {
+        for (program, message, shown) in [
+            ("scontrol", "scontrol: error: no such node\nscontrol: wrong", "scontrol: no such node\nwrong"),
+            ("squeue", "slurm_load_jobs error: Invalid job id", "squeue: slurm_load_jobs error: Invalid job id"),
+            ("sbatch", "error: sbatch: no", "sbatch: error: sbatch: no"),
+        ] {
+            assert_eq!(format!("{program}: {}", without_program(program, message)), shown);
+        }
+    }
 
     #[test]
     fn a_programs_output_is_read_and_an_endless_one_is_ended() {

@@ -26,6 +26,7 @@ use crate::plan_index::PlanIndex;
 use crate::report::MergedReport;
 use crate::report_text::print_report;
 use crate::shard_lock::locked_shards;
+use crate::target_space::{TargetSpace, plan_within};
 
 /// CPUs of a plan: a login node is everybody's.
 const PLAN_CPUS: usize = 4;
@@ -82,6 +83,7 @@ impl SlurmRun<'_> {
             check_ends(&self.step)?;
         }
         let begun = BegunPlan::begin(&self.step)?;
+        let space = TargetSpace::check(&self.step)?;
         let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows, remembers };
         let mut state = SlurmState::new(self.step.job, self.settings, self.client, limits)?;
         if self.patiently(|| state.take_over(&tasks))?.is_none() {
@@ -91,9 +93,10 @@ impl SlurmRun<'_> {
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
                 keep_to_some(PLAN_CPUS);
-                let walked = begun.map(|begun| begun.carry_out(&self.step, &mut |_| {})).transpose();
+                let plan = |begun| plan_within(space.as_ref(), begun, &self.step, &mut |_| {});
+                let ended = begun.map_or(Ok(()), plan);
                 planned.store(true, Ordering::Release);
-                walked
+                ended
             });
             let followed = self.follow(&mut state, &planned);
             if followed.is_err() {
@@ -102,8 +105,9 @@ impl SlurmRun<'_> {
             let walked = planner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match followed? {
                 SlurmRunEnd::Interrupted if !self.step.cancel.is_cancelled() => {
-                    walked.map(|_| SlurmRunEnd::Interrupted)
+                    walked.map(|()| SlurmRunEnd::Interrupted)
                 }
+                SlurmRunEnd::Held => walked.map(|()| SlurmRunEnd::Held),
                 end => Ok(end),
             }
         })

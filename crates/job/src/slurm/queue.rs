@@ -6,6 +6,9 @@ use std::time::Duration;
 /// squeue's `--format`, as expected by [`SlurmTask::parse_all`].
 pub const FORMAT: &str = "%i|%T|%r|%N";
 
+/// sacct's `--format`, as expected by [`SlurmTask::parse_all`].
+pub const ACCOUNTS_FORMAT: &str = "JobID,State,ExitCode,NodeList";
+
 /// Reasons of tasks held by Slurm itself. Users' and administrators' holds have other reasons.
 const HELD: [&str; 2] = ["requeued held", "JobHoldMaxRequeue"];
 
@@ -33,14 +36,14 @@ pub struct SlurmTask {
     pub index: Option<u32>,
     /// `PENDING`, `RUNNING` and so on.
     pub state: String,
-    /// The reason for its wait.
+    /// The reason for its wait; of sacct, its exit status.
     pub reason: String,
     /// Its nodes.
     pub nodes: String,
 }
 
 impl SlurmTask {
-    /// Parses squeue's lines, and skips others.
+    /// Parses lines of squeue or sacct, and skips others.
     pub fn parse_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::parse).collect()
     }
@@ -55,9 +58,10 @@ impl SlurmTask {
         Some(Self {
             job: job.parse().ok()?,
             index,
-            state: state.to_owned(),
+            // sacct adds by whom: `CANCELLED by 1000`.
+            state: state.split(' ').next().unwrap_or_default().to_owned(),
             reason: reason.to_owned(),
-            nodes: fields.next().unwrap_or_default().to_owned(),
+            nodes: fields.next().filter(|nodes| *nodes != "None assigned").unwrap_or_default().to_owned(),
         })
     }
 
@@ -148,6 +152,27 @@ mod tests {
         assert_eq!((tasks[2].job, tasks[2].index), (13, None));
         assert_eq!(summary(&tasks), "2 pending (Dependency 1, Resources 1), 1 running");
         assert_eq!(summary(&[]), "nothing in the queue");
+    }
+
+    #[test]
+    fn tasks_of_the_accounts_have_their_last_state() {
+        for (line, state, is_cancelled) in [
+            ("12_3|COMPLETED|0:0|n1", Some("COMPLETED"), false),
+            ("12_3|CANCELLED by 1000|0:15|n1", Some("CANCELLED"), true),
+            ("12_3|CANCELLED|0:0|None assigned", Some("CANCELLED"), true),
+            ("12_3|NODE_FAIL|1:0|n[1-2]", Some("NODE_FAIL"), false),
+            ("12_3|FAILED|127:0|n4", Some("FAILED"), false),
+            ("12_3|TIMEOUT|0:0|n4", Some("TIMEOUT"), false),
+            ("12_3|OUT_OF_MEMORY|0:125|n4", Some("OUT_OF_MEMORY"), false),
+            ("12_[4-7%2]|PENDING|0:0|None assigned", None, false),
+            ("12_3.batch|FAILED|1:0|n4", None, false),
+            ("", None, false),
+        ] {
+            let tasks = SlurmTask::parse_all(line);
+            assert_eq!(tasks.first().map(|task| task.state.as_str()), state, "{line}");
+            assert!(tasks.iter().all(|task| task.nodes.starts_with('n') || task.nodes.is_empty()), "{line}");
+            assert!(tasks.iter().all(|task| task.is_over() && task.is_cancelled() == is_cancelled), "{line}");
+        }
     }
 
     #[test]

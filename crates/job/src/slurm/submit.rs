@@ -140,6 +140,10 @@ impl<'a> SlurmState<'a> {
     pub fn update(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
         self.adopt(tasks).map_err(SlurmCallError::Refused)?;
         tasks.iter().filter(|task| !task.is_pending()).for_each(|task| self.nodes.see(&task.nodes));
+        let unrecorded = self.tracker.unrecorded(tasks);
+        if !unrecorded.is_empty() {
+            self.tracker.accounts = self.client.accounts(&unrecorded);
+        }
         let directory = &self.job.directory;
         let recorded = &mut |shard| RecordedShard::read(directory, shard);
         let news = self.tracker.update(tasks, self.clock.elapsed(), recorded).map_err(SlurmCallError::Refused)?;

@@ -56,12 +56,17 @@ impl TrackedArray {
         of_array.filter_map(|task| Some(self.offset.saturating_add(task.index?))).collect()
     }
 
+    fn record_of<'t>(&self, shard: u32, tasks: &'t [SlurmTask]) -> Option<&'t SlurmTask> {
+        let index = shard.checked_sub(self.offset);
+        tasks.iter().find(|task| task.job == self.id && task.index == index)
+    }
+
     /// How the task of a shard ended. Slurm keeps a record of an ended task; of a cancelled one that never began, it
     /// keeps none, or one for all of the array.
-    fn end_of(&self, shard: u32, tasks: &[SlurmTask], forgets: bool) -> TaskEnd {
-        let index = shard.checked_sub(self.offset);
+    fn end_of(&self, shard: u32, tasks: &[SlurmTask], accounts: &[SlurmTask], forgets: bool) -> TaskEnd {
         let records = || tasks.iter().filter(|task| task.job == self.id);
-        let record = records().find(|task| task.index == index).or_else(|| records().find(|task| task.index.is_none()));
+        let record = self.record_of(shard, tasks).or_else(|| records().find(|task| task.index.is_none()));
+        let record = record.or_else(|| self.record_of(shard, accounts));
         let is_withdrawn = match record {
             Some(task) => task.is_cancelled(),
             None => forgets || records().next().is_some(),
@@ -111,6 +116,8 @@ pub struct ShardTracker {
     losses: BTreeMap<u32, ShardLosses>,
     /// Tasks that haul itself cancelled: lost ones.
     own_cancels: BTreeSet<u32>,
+    /// Ended tasks by the cluster's accounts, for the next update: used where the queue has no record.
+    pub accounts: Vec<SlurmTask>,
     /// The time of the last update.
     updated: Option<Duration>,
 }
@@ -124,6 +131,7 @@ impl ShardTracker {
             shards: BTreeMap::new(),
             losses: BTreeMap::new(),
             own_cancels: BTreeSet::new(),
+            accounts: Vec::new(),
             updated: None,
         }
     }
@@ -157,6 +165,12 @@ impl ShardTracker {
         self.shards.insert(shard, if is_done { TrackedShard::Done } else { TrackedShard::Waiting });
     }
 
+    /// Arrays with tasks that the queue has no record of any more.
+    pub fn unrecorded(&self, tasks: &[SlurmTask]) -> Vec<u64> {
+        let lacks = |array: &&TrackedArray| array.queued.iter().any(|shard| array.record_of(*shard, tasks).is_none());
+        self.arrays.iter().filter(lacks).map(|array| array.id).collect()
+    }
+
     /// Updates the states from the queue; `recorded` reads the records of a shard's runs.
     pub fn update<E>(
         &mut self,
@@ -165,12 +179,13 @@ impl ShardTracker {
         recorded: &mut dyn FnMut(u32) -> Result<RecordedShard, E>,
     ) -> Result<Vec<ShardNews>, E> {
         let forgets = self.updated.replace(now).is_some_and(|last| now.saturating_sub(last) > self.limits.remembers);
+        let accounts = std::mem::take(&mut self.accounts);
         for array in &mut self.arrays {
             let seen = array.seen(tasks);
             let gone = array.queued.difference(&seen).map(|shard| {
                 let end = match self.own_cancels.remove(shard) {
                     true => TaskEnd::Lost(String::new()),
-                    false => array.end_of(*shard, tasks, forgets),
+                    false => array.end_of(*shard, tasks, &accounts, forgets),
                 };
                 (*shard, TrackedShard::Gone(now, end))
             });
@@ -376,6 +391,25 @@ mod tests {
         update(&mut own, &[ended(1, Some(0), "CANCELLED")], 10, None);
         update(&mut own, &[], 40, None);
         assert!(own.has_waiting() && own.withdrawn().is_empty());
+    }
+
+    #[test]
+    fn accounts_say_how_a_forgotten_task_ended() {
+        for (account, withdrawn) in [
+            (Some(ended(1, Some(0), "CANCELLED")), 1),
+            (Some(ended(1, Some(0), "FAILED")), 0),
+            (Some(ended(1, Some(7), "FAILED")), 1),
+            (Some(ended(2, Some(0), "FAILED")), 1),
+            (None, 1),
+        ] {
+            let mut tracker = submitted(1);
+            update(&mut tracker, &[task(1, 0)], 10, None);
+            assert_eq!((tracker.unrecorded(&[task(1, 0)]), tracker.unrecorded(&[task(2, 0)])), (vec![], vec![1]));
+            tracker.accounts = account.clone().into_iter().collect();
+            update(&mut tracker, &[], 1000, None);
+            update(&mut tracker, &[], 1040, None);
+            assert_eq!(tracker.withdrawn().len(), withdrawn, "{account:?}");
+        }
     }
 
     #[test]
