@@ -24,6 +24,7 @@ use super::copy;
 use crate::args::flags::COPY;
 use crate::args::local_files::LocalDisk;
 use crate::args::scan::{Grammar, scan};
+use crate::args::worker_task::worker_task;
 use crate::args::{Dialect, UsageError, version};
 use crate::resolve::rsync_plan;
 
@@ -41,6 +42,9 @@ pub fn run(words: Vec<OsString>) -> u8 {
 }
 
 fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
+    if let Some(task) = worker_task(&words) {
+        return Ok(super::worker::run(&task));
+    }
     // The other end of a real rsync calls these.
     if words.iter().any(|word| word == "--server" || word == "--daemon") {
         return Err(
@@ -76,6 +80,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
+    plan.copy.options.target.sync.replaces_trees |= meaning.replaces_trees;
     let status = Rc::new(Cell::new(status::DONE));
     let shown = Rc::clone(&status);
     copy::carry_out_with(plan, move |plan, _| Ok(Box::new(RsyncLines::new(meaning, &plan.copy, shown)?)))?;

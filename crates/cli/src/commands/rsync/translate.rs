@@ -42,6 +42,8 @@ pub struct RsyncMeaning {
     pub files_from: Option<OsString>,
     /// `--ignore-missing-args`.
     pub ignores_missing: bool,
+    /// `--force`: a file may replace a directory with contents.
+    pub replaces_trees: bool,
 }
 
 /// The options that `-a` stands for.
@@ -114,6 +116,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         is_relative: is_on("relative"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),
+        replaces_trees: is_on("force"),
         ..RsyncMeaning::default()
     };
     let mut words: Vec<OsString> = Vec::new();
@@ -154,6 +157,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         // rsync empties a target whose source is empty.
         add("--allow-empty-source");
     }
+    words.extend(shell(&effective)?);
     for typed in &line.options {
         if let Some(word) = word(typed, &effective)? {
             words.extend(word);
@@ -163,8 +167,26 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     Ok(meaning)
 }
 
+/// `-e` and `--rsync-path`: ssh, `sudo` at the host, or another program that takes a host and a command.
+fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
+    let text = |name: &str| effective.argument(name).map(|text| text.to_string_lossy().into_owned());
+    let (rsh, program) = (text("rsh"), text("rsync-path").unwrap_or_default());
+    let is_ssh = |rsh: &str| rsh.split_whitespace().next().is_some_and(|word| word == "ssh" || word.ends_with("/ssh"));
+    let command = match &rsh {
+        Some(rsh) if !is_ssh(rsh) => format!("{rsh} %H {}", if program.is_empty() { "haul" } else { &program }),
+        Some(rsh) if !program.starts_with("sudo ") => return Ok(vec![with("--rsh", "", OsStr::new(rsh))]),
+        Some(rsh) => format!("{rsh} %4 %I -l %U %H sudo -n haul"),
+        None if program.starts_with("sudo ") => "ssh %4 %I -l %U %H sudo -n haul".to_owned(),
+        None => return Ok(Vec::new()),
+    };
+    Ok(["--source-command", "--target-command"].map(|option| with(option, "", OsStr::new(&command))).into())
+}
+
 /// Options that [`translate`] has treated, or the display.
-const TREATED: [&str; 31] = [
+const TREATED: [&str; 34] = [
+    "force",
+    "rsh",
+    "rsync-path",
     "archive",
     "recursive",
     "links",
@@ -223,20 +245,6 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
             "none" => return one("--compress=off".into()),
             "auto" | "zlib" | "zlibx" => return one("--compress=auto".into()),
             _ => {}
-        },
-        ("rsync-path", false) => match text.strip_prefix("sudo ") {
-            Some(program) if program.ends_with("rsync") => {
-                let command = "ssh %4 %I -l %U %H sudo -n haul";
-                let words =
-                    ["--source-command", "--target-command"].map(|option| with(option, "", OsStr::new(command)));
-                return Ok(Some(words.into()));
-            }
-            _ => {
-                return Err(UsageError::new(format!(
-                    "{shown}={}: only 'sudo rsync' is supported",
-                    escape(text.as_bytes())
-                )));
-            }
         },
         _ => {}
     }
