@@ -8,6 +8,7 @@ pub mod demo;
 mod explain;
 pub mod job;
 pub mod net;
+mod next_program;
 mod notices;
 mod own_program;
 mod places;
@@ -15,6 +16,7 @@ pub mod probe;
 pub mod read;
 pub mod report;
 mod rsync;
+mod scp;
 pub mod serve;
 pub mod status;
 pub mod survey;
@@ -49,6 +51,7 @@ pub fn run(program: &OsStr, mut words: Vec<OsString>) -> u8 {
     match tongue {
         None => exit_status(run_words(Dialect::Haul, words), || show::stderr().called("haul")),
         Some(Tongue::Bbcp) => exit_status(run_words(Dialect::Bbcp, words), || show::stderr().called("bbcp")),
+        Some(Tongue::Scp) => exit_status(scp::run(words), || show::stderr().called("scp")),
         Some(Tongue::Rsync) => exit_status(rsync::run(words), || show::stderr().called("rsync")),
     }
 }
@@ -57,6 +60,7 @@ pub fn run(program: &OsStr, mut words: Vec<OsString>) -> u8 {
 enum Tongue {
     Bbcp,
     Rsync,
+    Scp,
 }
 
 impl Tongue {
@@ -65,6 +69,7 @@ impl Tongue {
         match program.as_bytes().rsplit(|byte| *byte == b'/').next()? {
             b"bbcp" => Some(Self::Bbcp),
             b"rsync" => Some(Self::Rsync),
+            b"scp" => Some(Self::Scp),
             _ => None,
         }
     }

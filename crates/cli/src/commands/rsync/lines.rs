@@ -1,21 +1,22 @@
 //! rsync's lines (rsync(1), "OUTPUT"), since scripts read them.
 
 use std::cell::Cell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use haul_base::copy::error::{Error, Outcome};
 use haul_base::copy::event::{ChangeKind, ChangeReasons, EntryKind, Event, ItemChange, ItemReport, Observer};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::CopySpec;
 use haul_base::copy::summary::Summary;
-use haul_proto::path::escape;
 use haul_show::Show;
+use haul_show::output_place::OutputPlace;
 use haul_show::units::count;
+use rustix::fs::OFlags;
 
 use super::status;
 use super::translate::RsyncMeaning;
@@ -36,8 +37,18 @@ pub struct RsyncLines {
     status: Rc<Cell<u8>>,
     started: Instant,
     tally: EntryTally,
+    /// The first lines, which are sorted as rsync's file list is; `None` once the copy takes longer.
+    held: Option<Vec<HeldLine>>,
     lost: Option<io::Error>,
 }
+
+/// A line about an entry: its place in rsync's order, and its forms for the output and the log.
+type HeldLine = (Vec<(bool, Vec<u8>)>, Option<String>, String);
+
+/// For so long, lines are held to be sorted.
+const HELD_FOR: Duration = Duration::from_secs(1);
+/// Most lines that are held.
+const HELD_MAX: usize = 10_000;
 
 /// Entries for `--stats`.
 #[derive(Default)]
@@ -51,7 +62,10 @@ struct EntryTally {
 impl RsyncLines {
     /// Prints to standard output, and to the file of `--log-file`. `status` gets the exit status.
     pub fn new(style: RsyncMeaning, copy: &CopySpec, status: Rc<Cell<u8>>) -> io::Result<Self> {
-        let log = style.log_file.as_ref().map(|path| std::fs::OpenOptions::new().append(true).create(true).open(path));
+        let open = |path: &OsString| {
+            OutputPlace::find(Path::new(path))?.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+        };
+        let log = style.log_file.as_ref().map(open);
         let log = log.transpose()?.map(|file| Box::new(file) as Box<dyn Write>);
         let default = match (style.itemizes, style.verbosity) {
             (true, _) => Some(&b"%i %n%L"[..]),
@@ -69,6 +83,7 @@ impl RsyncLines {
             status,
             started: Instant::now(),
             tally: EntryTally::default(),
+            held: Some(Vec::new()),
             lost: None,
         };
         if lines.style.verbosity > 0 && lines.style.is_recursive {
@@ -104,41 +119,83 @@ impl RsyncLines {
         let ItemReport { path, item, size, .. } = item;
         let slash = if item.what == EntryKind::Directory { "/" } else { "" };
         let Some(path) = self.relative(path, item) else { return };
-        let name = format!("{}{slash}", escape(&path));
+        let name = format!("{}{slash}", shown(&path));
         let path = path.as_slice();
         match item.change {
             ChangeKind::Removed => {
                 self.tally.deleted += 1;
-                if self.style.itemizes || self.style.out_format.is_some() {
-                    self.print(&format!("*deleting   {name}"));
-                } else if self.style.verbosity > 0 {
-                    self.print(&format!("deleting {name}"));
-                }
-                return self.note(&format!("*deleting   {name}"));
+                let itemized = format!("*deleting   {name}");
+                let line = match (&self.format, self.itemizes()) {
+                    (None, _) => None,
+                    (Some(_), true) => Some(itemized.clone()),
+                    (Some(_), false) => Some(format!("deleting {name}")),
+                };
+                return self.line(path, None, line, itemized);
             }
             ChangeKind::Made => self.tally.created += 1,
             ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked => {}
         }
         let is_transfer = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
         self.tally.transferred += u64::from(item.what == EntryKind::File && is_transfer);
-        let flags = flags(item.what, item.change);
-        // Entries with other metadata alone are listed with -i.
-        let is_shown = is_transfer || self.style.itemizes || self.style.out_format.is_some();
+        let flags = flags(item.what, item.change, self.style.keeps_times);
+        // Files with other metadata alone are listed with -i.
+        let is_shown = is_transfer || item.what == EntryKind::Directory || self.itemizes();
         let source = self.source_of(path);
         let link = source.as_deref().filter(|_| item.what == EntryKind::Symlink);
         let link = link.and_then(|link| std::fs::read_link(link).ok());
-        let link = link.map(|to| format!(" -> {}", escape(to.as_os_str().as_bytes()))).unwrap_or_default();
-        if let Some(format) = self.format.clone().filter(|_| is_shown) {
-            let line = expand(&format, &flags, &name, &link, size.unwrap_or(0));
-            self.print(&line);
+        let link = link.map(|to| format!(" -> {}", shown(to.as_os_str().as_bytes()))).unwrap_or_default();
+        let format = self.format.as_ref().filter(|_| is_shown);
+        let line = format.map(|format| expand(format, &flags, &name, &link, size.unwrap_or(0)));
+        self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
+    }
+
+    /// Whether the lines have flags.
+    fn itemizes(&self) -> bool {
+        let format = self.format.as_deref().unwrap_or_default();
+        let mut escaped = false;
+        format.iter().any(|byte| {
+            let is_flags = escaped && *byte == b'i';
+            escaped = *byte == b'%' && !escaped;
+            is_flags
+        })
+    }
+
+    /// A line about an entry; `what` is its type, and `None` of a deleted one, which precedes its directory's entries.
+    fn line(&mut self, path: &[u8], what: Option<EntryKind>, line: Option<String>, log: String) {
+        let names: Vec<_> = path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect();
+        let last = names.len() - 1;
+        let place = names.into_iter().enumerate().map(|(at, name)| {
+            let is_directory = at < last || what == Some(EntryKind::Directory) && name != b".";
+            let name = if what.is_none() && at == last || name == b"." { Vec::new() } else { name };
+            (is_directory, name)
+        });
+        let entry = (place.collect(), line, log);
+        let is_late = self.started.elapsed() > HELD_FOR;
+        match &mut self.held {
+            Some(held) if !is_late && held.len() < HELD_MAX => held.push(entry),
+            _ => {
+                self.release();
+                self.put(entry);
+            }
         }
-        self.note(&format!("{flags} {name}{link}"));
+    }
+
+    /// Prints the held lines in order.
+    fn release(&mut self) {
+        let mut held = self.held.take().unwrap_or_default();
+        held.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        held.into_iter().for_each(|entry| self.put(entry));
+    }
+
+    fn put(&mut self, (_, line, log): HeldLine) {
+        line.iter().for_each(|line| self.print(line));
+        self.note(&log);
     }
 
     /// The path of an item from the target down, as rsync names it; `None` for a target that is only created.
     fn relative(&mut self, path: &[u8], item: &ItemChange) -> Option<Vec<u8>> {
         let below = path.strip_prefix(&self.target[..]).and_then(|rest| rest.strip_prefix(b"/"));
-        if path != self.target {
+        if without_slash(path) != self.target {
             return Some(below.unwrap_or(path).to_vec());
         }
         let names = || self.sources.iter().map(|source| source.path.as_os_str().as_bytes());
@@ -147,8 +204,8 @@ impl RsyncLines {
             return Some(source.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec());
         }
         let has_contents = names().any(|source| source.ends_with(b"/.") || source == b".");
-        if item.change == ChangeKind::Made && self.style.verbosity > 0 {
-            let line = format!("created directory {}", escape(&self.target));
+        if item.change == ChangeKind::Made && self.format.is_some() {
+            let line = format!("created directory {}", shown(&self.target));
             self.print(&line);
         }
         has_contents.then(|| b".".to_vec())
@@ -215,6 +272,21 @@ impl RsyncLines {
     }
 }
 
+/// A name as rsync prints it: `\\#ooo` for control characters and for bytes that are no UTF-8.
+fn shown(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c.is_control() {
+                true => text.push_str(&format!("\\#{:03o}", u32::from(c))),
+                false => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\#{byte:03o}")));
+    }
+    text
+}
+
 /// A path without slashes at its end; `/` stays.
 fn without_slash(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(1, |at| at + 1);
@@ -228,7 +300,7 @@ fn with_hundredths(value: f64) -> String {
 }
 
 /// The flags of `%i`: `YXcstpoguax`.
-fn flags(what: EntryKind, change: ChangeKind) -> String {
+fn flags(what: EntryKind, change: ChangeKind, keeps_times: bool) -> String {
     let kind = match what {
         EntryKind::File => 'f',
         EntryKind::Directory => 'd',
@@ -245,7 +317,12 @@ fn flags(what: EntryKind, change: ChangeKind) -> String {
     };
     let flag = |reason: ChangeReasons, letter: char| if reasons.has(reason) { letter } else { '.' };
     let content = flag(ChangeReasons::CONTENT, 'c');
-    let [size, time] = [flag(ChangeReasons::SIZE, 's'), flag(ChangeReasons::TIME, 't')];
+    let size = flag(ChangeReasons::SIZE, 's');
+    // The time of a transfer is its own.
+    let time = match (keeps_times, change) {
+        (false, ChangeKind::Replaced(_)) => 'T',
+        _ => flag(ChangeReasons::TIME, 't'),
+    };
     let [mode, owner] = [flag(ChangeReasons::MODE, 'p'), flag(ChangeReasons::OWNER, 'o')];
     let attributes = flag(ChangeReasons::ATTRIBUTES, 'x');
     format!("{update}{kind}{content}{size}{time}{mode}{owner}...{attributes}")
@@ -278,14 +355,14 @@ impl Observer for RsyncLines {
             Event::Item(item) => self.item(item),
             Event::FileFailed { path, message, .. } if message.starts_with(SKIPPED) && !self.style.is_recursive => {
                 self.tally.skipped_directories += 1;
-                self.print(&format!("skipping directory {}", escape(path)));
+                self.print(&format!("skipping directory {}", shown(path)));
             }
             Event::FileFailed { path, message, .. } => {
                 let what = message.lines().next().unwrap_or_default();
-                self.error(&format!("rsync: \"{}\": {what}", escape(path)));
+                self.error(&format!("rsync: \"{}\": {what}", shown(path)));
             }
             Event::Skipped(skipped) if !self.style.is_quiet => {
-                self.print(&format!("skipping non-regular file \"{}\"", escape(&skipped.path)));
+                self.print(&format!("skipping non-regular file \"{}\"", shown(&skipped.path)));
             }
             Event::Warning(text) if self.style.verbosity > 1 => self.error(&format!("rsync: warning: {text}")),
             Event::Restarted { reason, .. } => self.error(&format!("rsync: {reason}; reconnecting")),
@@ -300,6 +377,7 @@ impl Show for RsyncLines {
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.release();
         let mut failed = 0;
         match outcome {
             Ok(summary) => {

@@ -21,6 +21,7 @@ use self::lines::RsyncLines;
 use self::translate::{RsyncMeaning, translate};
 use self::words::RsyncLine;
 use super::copy;
+use super::next_program::hand_over;
 use crate::args::flags::COPY;
 use crate::args::local_files::LocalDisk;
 use crate::args::scan::{Grammar, scan};
@@ -45,11 +46,9 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if let Some(task) = worker_task(&words) {
         return Ok(super::worker::run(&task));
     }
-    // The other end of a real rsync calls these.
-    if words.iter().any(|word| word == "--server" || word == "--daemon") {
-        return Err(
-            UsageError::new("haul speaks its own protocol: the other host needs rsync itself for this call").into()
-        );
+    // The other end of a real rsync calls it so.
+    if words.iter().any(|word| word == "--server") {
+        return Ok(hand_over("rsync", &words));
     }
     let line = RsyncLine::parse(words)?;
     if line.options.iter().any(|typed| typed.option.long == "version") {

@@ -2,8 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-use haul_proto::path::escape;
-
 use super::words::{RsyncLine, TypedOption};
 use crate::args::UsageError;
 use crate::args::letters::with;
@@ -22,16 +20,14 @@ pub struct RsyncMeaning {
     pub itemizes: bool,
     /// `-n`.
     pub is_dry: bool,
+    /// `-t`.
+    pub keeps_times: bool,
     /// `--stats`.
     pub has_statistics: bool,
-    /// `--progress`.
-    pub has_progress: bool,
     /// `--out-format`.
     pub out_format: Option<OsString>,
     /// `--log-file`.
     pub log_file: Option<OsString>,
-    /// `-h`: figures have units.
-    pub is_human: bool,
     /// Directories are copied with their contents.
     pub is_recursive: bool,
     /// Symbolic links are copied.
@@ -106,11 +102,10 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         is_quiet: is_on("quiet"),
         itemizes: is_on("itemize-changes"),
         is_dry: is_on("dry-run"),
+        keeps_times: is_on("times"),
         has_statistics: is_on("stats"),
-        has_progress: is_on("progress") || effective.count("P") > 0,
         out_format: effective.argument("out-format").map(OsStr::to_owned),
         log_file: effective.argument("log-file").map(OsStr::to_owned),
-        is_human: is_on("human-readable"),
         is_recursive: is_on("recursive"),
         keeps_links: is_on("links"),
         is_relative: is_on("relative"),
@@ -183,7 +178,8 @@ fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// Options that [`translate`] has treated, or the display.
-const TREATED: [&str; 34] = [
+const TREATED: [&str; 35] = [
+    "debug",
     "force",
     "rsh",
     "rsync-path",
@@ -241,6 +237,8 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
     let one = |word: String| Ok(Some(vec![word.into()]));
     match (name.as_str(), typed.is_negated) {
         ("timeout" | "contimeout", _) if text.parse::<u64>().is_ok_and(|seconds| seconds < 3) => return Ok(None),
+        ("temp-dir" | "partial-dir", _) => return Ok(None),
+        ("stop-after", false) => return one(format!("--timelimit={text}m")),
         ("compress-choice", false) => match text {
             "none" => return one("--compress=off".into()),
             "auto" | "zlib" | "zlibx" => return one("--compress=auto".into()),

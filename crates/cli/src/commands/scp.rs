@@ -1,0 +1,207 @@
+//! `haul scp ...`, and haul under the name scp: scp's command line (OpenSSH 9) and exit statuses.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use haul_proto::path::escape;
+use haul_show as show;
+use haul_show::exit::Exit;
+
+use super::copy;
+use super::next_program::hand_over;
+use crate::args::flags::COPY;
+use crate::args::letters::with;
+use crate::args::local_files::LocalDisk;
+use crate::args::scan::{Grammar, scan};
+use crate::args::worker_task::worker_task;
+use crate::args::{Dialect, UsageError};
+
+/// What an option of scp is in haul.
+enum Meaning {
+    /// These options.
+    Is(&'static [&'static str]),
+    /// This option; its argument is this text and the typed one.
+    With(&'static str, &'static str),
+    /// No effect, with an argument or without.
+    Nothing(bool),
+    /// The limit, in Kbit/s.
+    Limit,
+}
+
+use Meaning::{Is, Limit, Nothing, With};
+
+/// Every option of scp.
+const LETTERS: [(char, Meaning); 24] = [
+    ('3', Is(&["--transport=ssh"])),
+    ('4', Is(&["--ipv4=cst"])),
+    ('6', Is(&["--ipv6=cst"])),
+    ('A', Is(&["--ssh-option=ForwardAgent=yes"])),
+    ('B', Is(&["--ssh-option=BatchMode=yes"])),
+    ('C', Is(&["--compress=auto"])),
+    ('c', With("--ssh-option", "Ciphers=")),
+    ('D', Nothing(true)),
+    ('F', With("--ssh-config", "")),
+    ('i', With("--idfile", "")),
+    ('J', With("--ssh-option", "ProxyJump=")),
+    ('l', Limit),
+    ('O', Nothing(false)),
+    ('o', With("--ssh-option", "")),
+    ('P', With("--ssh-port", "")),
+    ('p', Is(&["--perms"])),
+    ('q', Is(&["--quiet"])),
+    ('R', Nothing(false)),
+    ('r', Is(&["--recursive"])),
+    ('S', With("--rsh", "")),
+    ('s', Nothing(false)),
+    ('T', Nothing(false)),
+    ('v', Is(&["--verbose"])),
+    ('X', Nothing(true)),
+];
+
+/// Runs scp's command line. Returns scp's exit status.
+pub fn run(words: Vec<OsString>) -> u8 {
+    let exit = run_line(words).unwrap_or_else(|error| {
+        show::stderr().called("scp").error(&error.to_string());
+        Exit::Failed.number()
+    });
+    match exit {
+        0 => 0,
+        // ssh's own status.
+        3 => 255,
+        _ => 1,
+    }
+}
+
+fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
+    if let Some(task) = worker_task(&words) {
+        return Ok(super::worker::run(&task));
+    }
+    let is_remote_end = |word: &OsString| word == "-t" || word == "-f";
+    if words.iter().take_while(|word| word.as_bytes().starts_with(b"-")).any(is_remote_end) {
+        return Ok(hand_over("scp", &words));
+    }
+    let (mut words, operands) = translate(words)?;
+    if operands.len() < 2 {
+        return Err(UsageError::new("usage: scp [-346ABCOpqRrsTv] [-c cipher] [-D sftp_server_path] [-F ssh_config]")
+            .remedy("scp [-i identity_file] [-J destination] [-l limit] [-o ssh_option] [-P port] source ... target")
+            .into());
+    }
+    words.push("--".into());
+    words.extend(operands.iter().cloned());
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
+    let values = super::between(scan(COPY, words, grammar)?.values, &operands)?;
+    Ok(copy::run(&values, &operands)?.number())
+}
+
+/// Options of haul, and the operands.
+fn translate(words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<OsString>), UsageError> {
+    // scp replaces files, and copies what links point to.
+    let mut options: Vec<OsString> = ["--force", "--symlinks=follow"].map(OsString::from).into();
+    let mut operands = Vec::new();
+    let (mut words, mut keeps_times, mut port) = (VecDeque::from(words), false, None);
+    while let Some(word) = words.pop_front() {
+        match word.as_bytes() {
+            b"--" => operands.extend(words.drain(..)),
+            [b'-', letters @ ..] if !letters.is_empty() => {
+                keeps_times |= letters.contains(&b'p');
+                read_letters(letters, &mut words, &mut options)?;
+            }
+            _ => operands.push(word),
+        }
+    }
+    if !keeps_times {
+        options.push("--no-times".into());
+    }
+    for operand in &mut operands {
+        if let Some((place, of_url)) = url(operand)? {
+            *operand = place;
+            port = of_url.or(port);
+        }
+    }
+    options.extend(port.map(|port| with("--ssh-port", "", &port)));
+    Ok((options, operands))
+}
+
+fn read_letters(letters: &[u8], words: &mut VecDeque<OsString>, options: &mut Vec<OsString>) -> Result<(), UsageError> {
+    for (at, byte) in letters.iter().enumerate() {
+        let shown = format!("-{}", escape(&[*byte]));
+        let known = LETTERS.iter().find(|(letter, _)| *letter == char::from(*byte));
+        let (_, meaning) = known.ok_or_else(|| UsageError::new(format!("unknown option {shown}")))?;
+        if let Is(words) = meaning {
+            options.extend(words.iter().map(OsString::from));
+            continue;
+        }
+        if let Nothing(false) = meaning {
+            continue;
+        }
+        let attached = OsStr::from_bytes(&letters[at + 1..]).to_owned();
+        let mut next =
+            || words.pop_front().ok_or_else(|| UsageError::new(format!("option requires an argument {shown}")));
+        let argument = if attached.is_empty() { next()? } else { attached };
+        match meaning {
+            With(option, before) => options.push(with(option, before, &argument)),
+            Limit => {
+                let kilobits = argument.to_str().and_then(|text| text.parse::<u64>().ok()).filter(|limit| *limit > 0);
+                let kilobits = kilobits.ok_or_else(|| UsageError::new("-l: invalid limit"))?;
+                let bytes = kilobits.saturating_mul(1000) / 8;
+                options.push(with("--xfrrate", "", OsStr::new(&bytes.max(1024).to_string())));
+            }
+            Is(_) | Nothing(_) => {}
+        }
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// `scp://[user@]host[:port][/path]` as a place and a port.
+fn url(operand: &OsStr) -> Result<Option<(OsString, Option<OsString>)>, UsageError> {
+    let Some(rest) = operand.as_bytes().strip_prefix(b"scp://") else { return Ok(None) };
+    let at = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    let (host, path) = (&rest[..at], rest[at..].strip_prefix(b"/").unwrap_or_default());
+    let colon = host.iter().rposition(|byte| *byte == b':').filter(|colon| !host[*colon..].contains(&b']'));
+    let (name, port) = colon.map_or((host, None), |colon| (&host[..colon], Some(&host[colon + 1..])));
+    if name.is_empty() {
+        return Err(UsageError::new(format!("{}: invalid URI", escape(operand.as_bytes()))));
+    }
+    let place = [name, b":", path].concat();
+    Ok(Some((OsString::from_vec(place), port.map(|port| OsStr::from_bytes(port).to_owned()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn becomes(line: &str) -> String {
+        match translate(line.split(' ').map(OsString::from).collect()) {
+            Ok((options, operands)) => {
+                let all: Vec<_> = options.into_iter().chain(["|".into()]).chain(operands).collect();
+                all.join(OsStr::new(" ")).into_string().unwrap().replace("--force --symlinks=follow ", "")
+            }
+            Err(error) => format!("refused: {error}"),
+        }
+    }
+
+    #[test]
+    fn every_option_has_scps_meaning() {
+        for (line, expected) in [
+            ("a h:b", "--no-times | a h:b"),
+            ("-rp a h:b", "--recursive --perms | a h:b"),
+            ("-P 2222 a h:", "--ssh-port=2222 --no-times | a h:"),
+            ("-P2222 -l8000 a h:", "--ssh-port=2222 --xfrrate=1000000 --no-times | a h:"),
+            (
+                "-oUser=x -J gate -C a h:",
+                "--ssh-option=User=x --ssh-option=ProxyJump=gate --compress=auto --no-times | a h:",
+            ),
+            ("-3 -T -O h:a g:b", "--transport=ssh --no-times | h:a g:b"),
+            ("a scp://me@h:2222/x/y", "--no-times --ssh-port=2222 | a me@h:x/y"),
+            ("scp://[::1]:22//etc/x .", "--no-times --ssh-port=22 | [::1]:/etc/x ."),
+            ("-- -r h:", "--no-times | -r h:"),
+        ] {
+            assert_eq!(becomes(line), expected, "{line}");
+        }
+        for line in ["-P", "-z a h:", "-l x a h:", "a scp:///x"] {
+            assert!(becomes(line).starts_with("refused: "), "{line}");
+        }
+    }
+}
