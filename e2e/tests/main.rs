@@ -16,6 +16,7 @@ mod damage;
 mod delta;
 mod delta_clones;
 mod diagnose;
+mod dialects;
 mod digests;
 mod disk;
 mod durable;

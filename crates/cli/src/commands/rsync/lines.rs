@@ -211,6 +211,13 @@ impl RsyncLines {
         has_contents.then(|| b".".to_vec())
     }
 
+    /// A path at the source as rsync names it: without a directory of which only the contents are copied.
+    fn below_source<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        let sources = self.sources.iter().map(|source| source.path.as_os_str().as_bytes());
+        let roots = sources.filter_map(|source| source.strip_suffix(b"."));
+        roots.filter_map(|root| path.strip_prefix(root)).next().unwrap_or(path)
+    }
+
     /// The entry at a local source.
     fn source_of(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
@@ -362,7 +369,8 @@ impl Observer for RsyncLines {
                 self.error(&format!("rsync: \"{}\": {what}", shown(path)));
             }
             Event::Skipped(skipped) if !self.style.is_quiet => {
-                self.print(&format!("skipping non-regular file \"{}\"", shown(&skipped.path)));
+                let line = format!("skipping non-regular file \"{}\"", shown(self.below_source(&skipped.path)));
+                self.print(&line);
             }
             Event::Warning(text) if self.style.verbosity > 1 => self.error(&format!("rsync: warning: {text}")),
             Event::Restarted { reason, .. } => self.error(&format!("rsync: {reason}; reconnecting")),

@@ -152,6 +152,10 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         // rsync empties a target whose source is empty.
         add("--allow-empty-source");
     }
+    if is_on("remove-source-files") && !is_on("size-only") {
+        // haul removes only what it has verified.
+        words.push("--compare=digest".into());
+    }
     words.extend(shell(&effective)?);
     for typed in &line.options {
         if let Some(word) = word(typed, &effective)? {

@@ -1,0 +1,184 @@
+//! Command lines of rsync and scp under haul: the same trees, lines and statuses as the programs themselves.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use haul_e2e::{
+    Attributes, ProgramRun, Remote, Sandbox, compare_with, contents, haul_binary, listing, set_mtime, shell,
+};
+
+/// Lines of rsync, with its exit status. The source is `s`, the target `t`, which holds an older copy and an extra file.
+const LINES: &[(&str, i32)] = &[
+    ("-a s/ t", 0),
+    ("-a s t", 0),
+    ("-av s/ t", 0),
+    ("-avz --stats s/ t", 0),
+    ("-ai --delete s/ t", 0),
+    ("-rlptgoD --del s/ t", 0),
+    ("-rt s/ t", 0),
+    ("-r s/ t", 0),
+    ("-avn --delete s/ t", 0),
+    ("-ac s/ t", 0),
+    ("-a --size-only s/ t", 0),
+    ("-aI --no-times s/ t", 0),
+    ("-au s/ t", 0),
+    ("-a --existing s/ t", 0),
+    ("-a --ignore-existing s/ t", 0),
+    ("-aL s/ t", 0),
+    ("-aH --no-perms --no-owner s/ t", 0),
+    ("-aW --info=progress2 --no-i-r -h s/ t", 0),
+    ("-a --remove-source-files s/ t", 0),
+    ("-aR ./s/dir t", 0),
+    ("-v s t", 0),
+    ("-t s/a t", 0),
+    ("-t s/a t/new", 0),
+    ("s/a s/b t", 0),
+    ("-a s/missing s/a t", 23),
+    ("--delete s/ t", 1),
+    ("--no-such-option s/ t", 1),
+    ("-a s/ host::module", 1),
+    ("--read-batch=x t", 1),
+];
+
+fn has_rsync() -> bool {
+    let has =
+        Command::new("rsync").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+    if !has {
+        println!("SKIPPED: a comparison with rsync needs rsync");
+    }
+    has
+}
+
+/// A source, and an older copy of it with an extra file.
+fn pair(sandbox: &Sandbox, place: &str) {
+    for (path, text, time) in [
+        ("s/a", "new and longer", 1_700_000_000),
+        ("s/b", "same", 1_600_000_000),
+        ("s/dir/c", "fresh", 1_700_000_000),
+        ("t/a", "old", 1_500_000_000),
+        ("t/b", "same", 1_600_000_000),
+        ("t/dir/extra", "extra", 1_500_000_000),
+    ] {
+        set_mtime(&sandbox.file(format!("{place}/{path}"), text), time, 0);
+    }
+    symlink("a", sandbox.path(format!("{place}/s/link"))).unwrap();
+    fs::hard_link(sandbox.path(format!("{place}/s/b")), sandbox.path(format!("{place}/s/dir/linked"))).unwrap();
+    for directory in ["s/dir", "s", "t/dir", "t"] {
+        set_mtime(&sandbox.path(format!("{place}/{directory}")), 1_650_000_000, 0);
+    }
+}
+
+/// Names on standard output, without figures.
+fn names(run: &ProgramRun) -> BTreeSet<String> {
+    let is_figure = |line: &str| line.contains(':') || line.contains("bytes") || line.starts_with("total size");
+    run.stdout.lines().filter(|line| !line.is_empty() && !is_figure(line)).map(str::to_owned).collect()
+}
+
+/// Sets the time of a directory that was changed in this test.
+fn settle(directory: &Path) {
+    let is_recent =
+        |meta: fs::Metadata| meta.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age.as_secs() < 3600));
+    if fs::metadata(directory).is_ok_and(is_recent) {
+        set_mtime(directory, 0, 0);
+    }
+}
+
+#[test]
+fn lines_of_rsync_do_what_they_do_in_rsync() {
+    if !has_rsync() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let all = Attributes { modes: true, owners: true, mtimes: true, ..Attributes::default() };
+    let mut wrong = Vec::new();
+    for (number, (line, status)) in LINES.iter().enumerate() {
+        let [theirs, ours] = ["rsync", "haul"].map(|program| format!("{number}-{program}"));
+        let run = |place: &str, program: &str| {
+            pair(&sandbox, place);
+            shell(&sandbox, &format!("umask 022; cd {place} && exec {program} {line}")).run()
+        };
+        let of_rsync = run(&theirs, "rsync");
+        let of_haul = run(&ours, "\"$0\" rsync");
+        let mut say = |what: String| wrong.push(format!("rsync {line}: {what}"));
+        if of_haul.status != Some(*status) {
+            say(format!("status {:?}, not {status}: {}", of_haul.status, of_haul.stderr));
+        }
+        // An unsupported daemon or batch is refused with rsync's status of a bad line.
+        if of_rsync.status != of_haul.status && *status != 1 {
+            say(format!("rsync ends with {:?}: {}", of_rsync.status, of_rsync.stderr));
+        }
+        if *status == 1 {
+            continue;
+        }
+        let lacks_times =
+            line.starts_with("-r ") || line.starts_with("s/") || line.contains("--no-times") || line.contains("-aR");
+        let attributes = Attributes { mtimes: !lacks_times, ..all };
+        for end in ["s", "t"] {
+            let [a, b] = [&theirs, &ours].map(|place| sandbox.path(place).join(end));
+            // A directory that lost or got entries has the time of that.
+            [&a, &b, &a.join("dir"), &b.join("dir")].into_iter().for_each(|directory| settle(directory));
+            if let Err(difference) = compare_with(&a, &b, attributes) {
+                say(format!("{end}: {difference}"));
+            }
+        }
+        if names(&of_rsync) != names(&of_haul) {
+            say(format!("printed {:?}, not {:?}", names(&of_haul), names(&of_rsync)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), LINES.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_link_called_rsync_or_scp_speaks_for_it_and_hands_other_calls_over() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.dir("bin");
+    for name in ["rsync", "scp"] {
+        symlink(haul_binary(), bin.join(name)).unwrap();
+    }
+    sandbox.file("s/a", "content");
+    let others = sandbox.dir("others");
+    let run = |line: &str, path: &Path| {
+        let path = format!("{}:{}:/usr/bin:/bin", bin.display(), path.display());
+        shell(&sandbox, line).env("PATH", path).run()
+    };
+    run("rsync -a s/ t && cmp s/a t/a", &others).succeeds();
+    run("scp -r s u && cmp s/a u/a", &others).succeeds();
+    for name in ["rsync", "scp"] {
+        sandbox.script(&format!("others/{name}"), "#!/bin/sh\necho real \"$@\"\n");
+    }
+    assert_eq!(
+        run("rsync --server -vlogDtpre.iLsfxC . x", &others).succeeds().stdout,
+        "real --server -vlogDtpre.iLsfxC . x\n"
+    );
+    assert_eq!(run("scp -r -t x", &others).succeeds().stdout, "real -r -t x\n");
+    run("PATH=$(dirname \"$(command -v scp)\") scp -f x", &others).ends(1).says(["no other scp in PATH"]);
+    run("rsync --version | grep -q '^rsync  version 3'", &others).succeeds();
+}
+
+#[test]
+fn lines_of_scp_do_what_they_do_in_scp() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let sshd = remote.sshd();
+    let words =
+        ["scp".to_owned(), "-P".into(), sshd.port().to_string(), "-i".into(), sshd.identity().display().to_string()];
+    let options = sshd.ssh_options();
+    let scp = || sandbox.haul(words.clone()).args(options.iter().flat_map(|option| ["-o".to_owned(), option.clone()]));
+    let file = sandbox.file("file", "content");
+    set_mtime(&file, 1_500_000_000, 0);
+    symlink("file", sandbox.path("link")).unwrap();
+    sandbox.file("there/file", "something else");
+    scp().arg("-p").arg("file").arg(remote.at(sandbox.path("there"))).run().succeeds();
+    assert_eq!(contents(&sandbox.path("there/file")), b"content");
+    scp().arg("link").arg(remote.at(sandbox.path("there/from-link"))).run().succeeds();
+    assert!(!sandbox.path("there/from-link").is_symlink(), "scp copies what a link points to");
+    scp().arg("-r").arg(remote.at(sandbox.path("there"))).arg("back").run().succeeds();
+    assert_eq!(listing(&sandbox.path("back")), ["file", "from-link"]);
+    scp().arg(remote.at(sandbox.path("there/f*e"))).arg("back").run().succeeds();
+    scp().arg(remote.at(sandbox.path("missing"))).arg(".").run().ends(1);
+    sandbox.haul(["scp", "-P", "1", "-o", "BatchMode=yes", "file", "127.0.0.1:"]).run().ends(255);
+    sandbox.haul(["scp", "file"]).run().ends(1).says(["usage: scp"]);
+}
