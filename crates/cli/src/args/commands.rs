@@ -20,7 +20,7 @@ pub struct CommandRow {
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 18] = [
+pub const COMMANDS: [CommandRow; 21] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
     command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
     command("status", "PATH...", "list partial files", || flags::partials::ALL),
@@ -34,6 +34,9 @@ pub const COMMANDS: [CommandRow; 18] = [
     command("job", "STEP ...", "copy with many hosts, in shards", || ONLY_HELP),
     command("config", "[HOST]", "show effective options and their origin", || COPY),
     command("read", "PATH", "print a file or a part of it; serve files to a program", || &shared::READ).for_programs(),
+    command("rsync", "...", "rsync's whole command line: haul rsync -avz a/ db1:b", || ONLY_HELP).for_programs(),
+    command("scp", "...", "scp's whole command line: haul scp -P 2222 a db1:", || ONLY_HELP).for_programs(),
+    command("bbcp", "...", "bbcp's whole command line: haul bbcp -s 8 a db1:/b", || ONLY_HELP).for_programs(),
     command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
     command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
     command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),
@@ -43,8 +46,8 @@ pub const COMMANDS: [CommandRow; 18] = [
 
 /// Topics of `haul help` that are neither options nor commands.
 pub const TOPICS: [&str; 5] = ["all", "exit", "filters", "letters", "size"];
-/// Commands that print text, without manual pages of their own.
-const PRINTS: [&str; 4] = ["help", "man", "completions", "version"];
+/// Commands without manual pages of their own: they print text, or are other programs'.
+const PRINTS: [&str; 7] = ["help", "man", "completions", "version", "rsync", "scp", "bbcp"];
 const ONLY_HELP: &[OptionRow] = &[flags::SHOW_HELP.row];
 const VERSION: &[OptionRow] = &[flags::VERBOSE.row, flags::SHOW_HELP.row];
 

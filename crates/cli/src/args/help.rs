@@ -126,7 +126,7 @@ pub fn short() -> String {
     text.push_str("\nOptions used most:\n");
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
-        "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\
+        "\nhaul -r run7 db1:/archive/    haul db1:'~/big.db' .    haul rsync -avz a/ db1:b\n\
          haul help NAME explains an option, command or topic (all, letters, size, exit)\n",
     );
     text
@@ -219,6 +219,7 @@ pub fn command(command: &str) -> String {
             "haul man [COMMAND]\n\nPrints the manual page, or that of COMMAND: haul man job | man -l -\n".to_owned()
         }
         "version" => version(),
+        "rsync" | "scp" | "bbcp" => dialect(command),
         _ => partials(command),
     }
 }
@@ -231,6 +232,17 @@ fn completions() -> String {
      haul completions zsh > ~/.zfunc/_haul\n\
      haul completions fish > ~/.config/fish/completions/haul.fish\n"
         .to_owned()
+}
+
+/// Help of `haul rsync`, `haul scp` and `haul bbcp`.
+fn dialect(program: &str) -> String {
+    format!(
+        "haul {program} ...\n\n\
+         Takes the whole command line of {program}, with its meaning, output and exit\n\
+         statuses, or refuses an option by name before anything happens. A link to haul\n\
+         called {program} does the same. Both hosts need haul, or ssh to deploy it.\n\n\
+         \x20 alias {program}='haul {program}'\n"
+    )
 }
 
 /// Help of `haul version`.

@@ -86,7 +86,7 @@ fn short_help() {
           --json                print events as JSON lines
       -v, --verbose             print more: -v connection, -vv path, -vvv each file
 
-    haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
+    haul -r run7 db1:/archive/    haul db1:'~/big.db' .    haul rsync -avz a/ db1:b
     haul help NAME explains an option, command or topic (all, letters, size, exit)
     ");
 }

@@ -86,6 +86,11 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
         Some("sync") => sync(&words[1..], files),
         Some("job") => job(&words[1..], files),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], files),
+        // Without options before it, the whole line is that program's.
+        Some(word @ ("rsync" | "scp" | "bbcp")) => {
+            Err(UsageError::new(format!("options of {word} come after its name"))
+                .remedy(format!("haul {word} OPTIONS ...")))
+        }
         Some(word @ ("completions" | "man" | "version")) => prints(word, &words[1..]),
         _ => copy(dialect, words, files),
     }
