@@ -182,3 +182,40 @@ fn lines_of_scp_do_what_they_do_in_scp() {
     sandbox.haul(["scp", "-P", "1", "-o", "BatchMode=yes", "file", "127.0.0.1:"]).run().ends(255);
     sandbox.haul(["scp", "file"]).run().ends(1).says(["usage: scp"]);
 }
+
+#[test]
+fn every_option_in_rsyncs_help_is_known_and_means_the_same_or_is_refused_by_name() {
+    if !has_rsync() {
+        return;
+    }
+    let help = Command::new("rsync").arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let rows = help.lines().filter(|line| line.starts_with('-'));
+    let words = rows.flat_map(|line| line.split("  ").next().unwrap_or_default().split(", "));
+    let sandbox = Sandbox::new();
+    sandbox.file("s/a", "content");
+    let (mut count, mut refused, mut unknown) = (0, Vec::new(), Vec::new());
+    for word in words.map(|word| word.trim_end_matches(" (*)").trim()).filter(|word| word.starts_with('-')) {
+        let (name, argument) = word.split_once('=').map_or((word, None), |(name, argument)| (name, Some(argument)));
+        let argument = match (name, argument) {
+            ("--no-OPTION", _) => continue,
+            (name, None) if name.len() == 2 => None,
+            (_, argument) => argument.map(|_| "1"),
+        };
+        count += 1;
+        let typed = argument.map_or(name.to_owned(), |argument| format!("{name}={argument}"));
+        let run = sandbox.haul(["rsync", "-n", &typed, "s/", "t"]).run();
+        let said = run.stderr.lines().next().unwrap_or_default().to_owned();
+        match said {
+            said if said.contains("unknown option") => unknown.push(typed),
+            said if said.contains("is not supported") => {
+                assert!(run.status == Some(1), "{said}");
+                refused.push(typed);
+            }
+            _ => {}
+        }
+    }
+    println!("{count} options, refused: {}", refused.join(" "));
+    assert!(count >= 154 && unknown.is_empty(), "{count} options, unknown: {unknown:?}");
+    assert!(refused.len() < count / 3, "{refused:?}");
+}

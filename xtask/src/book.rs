@@ -9,15 +9,17 @@ const SUMMARY: &str = "SUMMARY.md";
 /// Pages of the repository's root that pages of the book include.
 const INCLUDED: [&str; 4] = ["README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
 /// Options of other programs, and those that haul lacks, in these pages.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 10] = [
+    "--rsync-path",
+    "--temp-dir",
+    "--partial-dir",
+    "--server",
     "--from",
     "--no-default-features",
     "--release",
     "--recipe",
     "--user",
     "--ignore-times",
-    "--compare-dest",
-    "--copy-dest",
 ];
 /// An entry with more words than this is no line.
 const ENTRY_WORDS_MAX: usize = 30;

@@ -13,50 +13,37 @@ use super::next_program::hand_over;
 use crate::args::flags::COPY;
 use crate::args::letters::with;
 use crate::args::local_files::LocalDisk;
+use crate::args::meaning::Meaning::{self, Is, Nothing, With};
 use crate::args::scan::{Grammar, scan};
 use crate::args::worker_task::worker_task;
 use crate::args::{Dialect, UsageError};
 
-/// What an option of scp is in haul.
-enum Meaning {
-    /// These options.
-    Is(&'static [&'static str]),
-    /// This option; its argument is this text and the typed one.
-    With(&'static str, &'static str),
-    /// No effect, with an argument or without.
-    Nothing(bool),
-    /// The limit, in Kbit/s.
-    Limit,
-}
-
-use Meaning::{Is, Limit, Nothing, With};
-
-/// Every option of scp.
-const LETTERS: [(char, Meaning); 24] = [
-    ('3', Is(&["--transport=ssh"])),
-    ('4', Is(&["--ipv4=cst"])),
-    ('6', Is(&["--ipv6=cst"])),
-    ('A', Is(&["--ssh-option=ForwardAgent=yes"])),
-    ('B', Is(&["--ssh-option=BatchMode=yes"])),
-    ('C', Is(&["--compress=auto"])),
-    ('c', With("--ssh-option", "Ciphers=")),
-    ('D', Nothing(true)),
-    ('F', With("--ssh-config", "")),
-    ('i', With("--idfile", "")),
-    ('J', With("--ssh-option", "ProxyJump=")),
-    ('l', Limit),
-    ('O', Nothing(false)),
-    ('o', With("--ssh-option", "")),
-    ('P', With("--ssh-port", "")),
-    ('p', Is(&["--perms"])),
-    ('q', Is(&["--quiet"])),
-    ('R', Nothing(false)),
-    ('r', Is(&["--recursive"])),
-    ('S', With("--rsh", "")),
-    ('s', Nothing(false)),
-    ('T', Nothing(false)),
-    ('v', Is(&["--verbose"])),
-    ('X', Nothing(true)),
+/// Every option of scp, and whether it takes an argument.
+const LETTERS: [(char, bool, Meaning); 24] = [
+    ('3', false, Is(&["--transport=ssh"])),
+    ('4', false, Is(&["--ipv4=cst"])),
+    ('6', false, Is(&["--ipv6=cst"])),
+    ('A', false, Is(&["--ssh-option=ForwardAgent=yes"])),
+    ('B', false, Is(&["--ssh-option=BatchMode=yes"])),
+    ('C', false, Is(&["--compress=auto"])),
+    ('c', true, With("--ssh-option", "Ciphers=")),
+    ('D', true, Nothing),
+    ('F', true, With("--ssh-config", "")),
+    ('i', true, With("--idfile", "")),
+    ('J', true, With("--ssh-option", "ProxyJump=")),
+    ('l', true, With("--xfrrate", "")),
+    ('O', false, Nothing),
+    ('o', true, With("--ssh-option", "")),
+    ('P', true, With("--ssh-port", "")),
+    ('p', false, Is(&["--perms"])),
+    ('q', false, Is(&["--quiet"])),
+    ('R', false, Nothing),
+    ('r', false, Is(&["--recursive"])),
+    ('S', true, With("--rsh", "")),
+    ('s', false, Nothing),
+    ('T', false, Nothing),
+    ('v', false, Is(&["--verbose"])),
+    ('X', true, Nothing),
 ];
 
 /// Runs scp's command line. Returns scp's exit status.
@@ -126,32 +113,33 @@ fn translate(words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<OsString>), Usa
 fn read_letters(letters: &[u8], words: &mut VecDeque<OsString>, options: &mut Vec<OsString>) -> Result<(), UsageError> {
     for (at, byte) in letters.iter().enumerate() {
         let shown = format!("-{}", escape(&[*byte]));
-        let known = LETTERS.iter().find(|(letter, _)| *letter == char::from(*byte));
-        let (_, meaning) = known.ok_or_else(|| UsageError::new(format!("unknown option {shown}")))?;
-        if let Is(words) = meaning {
-            options.extend(words.iter().map(OsString::from));
-            continue;
-        }
-        if let Nothing(false) = meaning {
+        let known = LETTERS.iter().find(|(letter, ..)| *letter == char::from(*byte));
+        let (letter, takes, meaning) = known.ok_or_else(|| UsageError::new(format!("unknown option {shown}")))?;
+        if !takes {
+            options.extend(if let Is(words) = meaning {
+                words.iter().map(OsString::from).collect()
+            } else {
+                Vec::new()
+            });
             continue;
         }
         let attached = OsStr::from_bytes(&letters[at + 1..]).to_owned();
-        let mut next =
-            || words.pop_front().ok_or_else(|| UsageError::new(format!("option requires an argument {shown}")));
+        let mut next = || words.pop_front().ok_or_else(|| UsageError::new(format!("{shown} needs an argument")));
         let argument = if attached.is_empty() { next()? } else { attached };
-        match meaning {
-            With(option, before) => options.push(with(option, before, &argument)),
-            Limit => {
-                let kilobits = argument.to_str().and_then(|text| text.parse::<u64>().ok()).filter(|limit| *limit > 0);
-                let kilobits = kilobits.ok_or_else(|| UsageError::new("-l: invalid limit"))?;
-                let bytes = kilobits.saturating_mul(1000) / 8;
-                options.push(with("--xfrrate", "", OsStr::new(&bytes.max(1024).to_string())));
-            }
-            Is(_) | Nothing(_) => {}
+        let argument = if *letter == 'l' { limit(&argument)? } else { argument };
+        if let With(option, before) = meaning {
+            options.push(with(option, before, &argument));
         }
         return Ok(());
     }
     Ok(())
+}
+
+/// A limit in Kbit/s as one in bytes a second.
+fn limit(kilobits: &OsStr) -> Result<OsString, UsageError> {
+    let kilobits = kilobits.to_str().and_then(|text| text.parse::<u64>().ok()).filter(|limit| *limit > 0);
+    let bytes = kilobits.ok_or_else(|| UsageError::new("-l: must be a limit in Kbit/s"))?.saturating_mul(1000) / 8;
+    Ok(bytes.max(1024).to_string().into())
 }
 
 /// `scp://[user@]host[:port][/path]` as a place and a port.

@@ -141,7 +141,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     let deletes = ["delete", "delete-before", "delete-during", "delete-delay", "delete-after", "delete-excluded"];
     if deletes.iter().any(|name| is_on(name)) {
         if !meaning.is_recursive && !is_on("dirs") {
-            return Err(UsageError::new("--delete does not work without --recursive (-r) or --dirs (-d)."));
+            return Err(UsageError::new("--delete does not work without --recursive (-r) or --dirs (-d)"));
         }
         let when = match (is_on("delete-before"), is_on("delete-delay") || is_on("delete-after")) {
             (true, _) => "before",
