@@ -96,6 +96,7 @@ fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
     if path.contains(&0) {
         return Err(UsageError::new(format!("{}: a path cannot contain NUL", escape(operand))));
     }
+    refuse_port(operand, path)?;
     let relative = match path {
         b"" | b"~" => b".",
         [b'~', b'/', rest @ ..] => match rest.iter().position(|&b| b != b'/') {
@@ -106,6 +107,16 @@ fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
         path => path,
     };
     Ok(PathBuf::from(OsStr::from_bytes(relative)))
+}
+
+/// Refuses `host:2222:/path`: the port would be part of a name.
+fn refuse_port(operand: &[u8], path: &[u8]) -> Result<(), UsageError> {
+    let digits = path.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = path[digits..].strip_prefix(b":").filter(|rest| matches!(rest, [] | [b'/' | b'~', ..]));
+    let Some(rest) = rest.filter(|_| (2..=5).contains(&digits)) else { return Ok(()) };
+    let [host, port, rest, whole] = [&operand[..operand.len() - path.len()], &path[..digits], rest, path].map(escape);
+    Err(UsageError::new(format!("{}: a port has an option of its own", escape(operand)))
+        .remedy(format!("write -P {port} {host}{rest}, or {host}./{whole} for a file of that name")))
 }
 
 fn other_home(operand: &[u8], path: &[u8]) -> UsageError {
@@ -206,6 +217,14 @@ mod tests {
         assert_eq!(parse("[::1]:/a"), Ok(remote(None, "::1", "/a")));
         assert_eq!(parse("me@[fe80::1%eth0]:a"), Ok(remote(Some("me"), "fe80::1%eth0", "a")));
         assert_eq!(parse("[db1]:a"), Ok(remote(None, "db1", "a")));
+    }
+
+    #[test]
+    fn a_port_between_host_and_path_is_refused() {
+        let error = parse("me@db1:2222:/a").unwrap_err();
+        assert!(error.contains("write -P 2222 me@db1:/a, or me@db1:./2222:/a"), "{error}");
+        assert!(parse("db1:22:").is_err() && parse("db1:2222:~/a").is_err());
+        assert_eq!(parse("db1:30:00.log"), Ok(remote(None, "db1", "30:00.log")));
     }
 
     #[test]

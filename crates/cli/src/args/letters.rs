@@ -151,6 +151,12 @@ fn alone(letter: char, meaning: Meaning, next: Option<&OsStr>, files: &dyn Local
             let error = UsageError::new(format!("-P {shown} is ambiguous: a port, and a file here"));
             return Err(error.remedy(format!("write --ssh-port {shown} for the port, or ./{shown} for the file")));
         }
+        ('p', Some(next)) if is_number(next) && !files.exists(next) => {
+            let shown = shown(next);
+            return Err(
+                UsageError::new(format!("-p {shown}: -p takes no argument")).remedy(format!("the port is -P {shown}"))
+            );
+        }
         ('o', next) if !next.is_some_and(is_ssh_option) => return Ok(without(Some("--owner"))),
         ('i', Some(next)) if files.is_private_key(next) => {}
         ('i', Some(next)) if !files.exists(next) && !next.as_bytes().contains(&b':') => {

@@ -62,6 +62,7 @@ fn an_argument_decides_only_where_it_can_be_nothing_else() {
         assert_eq!(becomes(line), options, "{line}");
     }
     assert!(becomes("-P 2222").contains("is ambiguous: a port, and a file here"));
+    assert!(becomes("-p 2223").contains("the port is -P 2223"));
     assert!(becomes("-i missing").contains("-i missing: no such file"));
 }
 

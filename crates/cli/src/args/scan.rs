@@ -146,6 +146,9 @@ impl Scan<'_> {
         if is_haul && names::exact(self.table, &name).is_none() && self.rsyncs(&shown, &name, attached)? {
             return Ok(());
         }
+        if is_haul && names::exact(self.table, &name).is_none() && habits::meant_by(&shown).is_some() {
+            return Err(self.unknown(&shown, None));
+        }
         let row = match names::long(self.table, self.grammar.dialect, &name) {
             Named::One(row) => row,
             Named::Several(names) => {
