@@ -275,7 +275,7 @@ fn the_free_space_check_can_be_disabled() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 8_000_000);
     let _mount = sandbox.tmpfs("small", "size=4m");
-    sandbox.haul(["source", "small/file"]).run().ends(1).says(["no space: the file has 8000000 bytes"]);
+    sandbox.haul(["source", "small/file"]).run().ends(1).says(["no space: the file has 8.00 MB, "]);
     let run = sandbox.haul(["-F", "source", "small/file"]).run().ends(1);
     run.does_not_say("the file has").says(["small/file", "space"]);
     assert!(!sandbox.path("small/file").exists());

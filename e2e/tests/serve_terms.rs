@@ -84,14 +84,14 @@ fn received_bytes_respect_the_limit() {
         sandbox.big_file(name, bytes);
     }
     let server = ServedShare::start(&sandbox, &["--max-size", "1000k"]);
-    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit is 1024000 bytes in all"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit is 1000 KiB in all"]);
     let there = listing(&sandbox.path("shared/tree"));
     assert!(there.len() == 2 && there.contains(&"c".to_owned()), "{there:?}");
     // Data of unknown size: counted on arrival.
     let line = |bytes: &str| format!("head -c {bytes} /dev/zero | \"$0\" - '{}'", server.at(bytes));
     shell(&sandbox, &line("300000")).run().succeeds();
     sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["of which 24000 are left"]);
-    shell(&sandbox, &line("1100000")).run().ends(1).says(["limit is 1024000 bytes in all"]);
+    shell(&sandbox, &line("1100000")).run().ends(1).says(["limit is 1000 KiB in all"]);
     let mut there = listing(&sandbox.path("shared"));
     there.retain(|name| !name.starts_with('.'));
     assert_eq!(there, ["300000", "tree"]);

@@ -153,7 +153,7 @@ def test_a_failed_file_is_an_exception_with_the_summary(tree: Path, tmp_path: Pa
     [
         ("a", "b", {"bogus": 1}, haul.UsageError, "unknown keyword: bogus"),
         ("a", "b", {"options": ["--bogus"]}, haul.UsageError, "--bogus"),
-        ("a", "b", {"rate": "fast"}, haul.UsageError, "rate='fast': must be a size"),
+        ("a", "b", {"rate": "fast"}, haul.UsageError, "rate='fast': must be a rate"),
         ("a\0", "b", {}, haul.UsageError, "NUL"),
         ([], "b", {}, haul.UsageError, "no source"),
         ("-", "b", {}, haul.UsageError, "standard output carries events"),

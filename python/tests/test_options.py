@@ -58,7 +58,7 @@ def test_letters_are_those_of_the_options() -> None:
     ("text", "expected"),
     [
         ("use -f to replace it", "use overwrite=True to replace it"),
-        ("--xfrrate fast: must be a size", "rate='fast': must be a size"),
+        ("--xfrrate fast: must be a rate", "rate='fast': must be a rate"),
         ("use fewer streams (-s), or --delete", "use fewer streams (streams=...), or delete=True"),
         ("--exclude a: -f and --tui", "exclude='a': overwrite=True and --tui"),
         ("scp's -r is -r; see `df -i`, run-f and /a/-f", "scp's -r is recursive=True; see `df -i`, run-f and /a/-f"),

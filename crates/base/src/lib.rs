@@ -5,7 +5,9 @@
 
 pub mod sys;
 
+pub mod quantity;
 pub mod shell_word;
+pub mod size_text;
 
 pub mod copy;
 

@@ -136,6 +136,11 @@ fn bbcps_options_reach_their_settings() {
         [options("--bwlimit 2m a b").streams.rate_bytes_per_s, options("--bwlimit 0 a b").streams.rate_bytes_per_s],
         [Some(2 << 20), None]
     );
+    let rates = ["--xfrrate 400Mbit/s a b", "--xfrrate 20MB/s a b", "--bwlimit 1.5 a b", "--bwlimit 1gbps a b"];
+    assert_eq!(
+        rates.map(|line| options(line).streams.rate_bytes_per_s),
+        [50_000_000, 20_000_000, 1536, 125_000_000].map(Some)
+    );
     let small_journals = ["a b", "--keep a b", "--partial a b", "--journal-dir dir a b"]
         .map(|line| options(line).target.partial.small_journals);
     assert_eq!(small_journals, [false, true, true, true]);
@@ -267,7 +272,7 @@ fn bad_values_name_the_option_and_the_remedy() {
          "--symlinks folow a b", "--unbuffered source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "--progress=0 a b",
          "--compress=20 a b", "--compress=max a b", "--quiet --progress=1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
          "h:a b c", "--checksums= a b", "--source-command= a b", "--ssh-option= a b",
-         "--mode 8 a b", "--mode / a b", "--mode 17777 a b", "--mode 0 a b", "--qos 256 a b", "--buffers 0 a b", "--buffers +65 a b", "--buffsz 1 a b", "-w = a b", "--timelimit 0 a b", "--timelimit soon a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
+         "--mode 8 a b", "--mode / a b", "--mode 17777 a b", "--mode 0 a b", "--qos 256 a b", "--buffers 0 a b", "--buffers +65 a b", "--buffsz 1 a b", "-w = a b", "--timelimit 0 a b", "--timelimit soon a b", "--timelimit 500ms a b", "--realtime 1500ms a b", "--newer 500ms a b", "--xfrrate 10Mb/s a b", "--min-size 99999999t a b", "--bwlimit x a b", "--bwlimit 1g0 a b",
          "--logfile= a b", "--dirbase g:x h:a b", "--rsh=rsh a b", "--netlogger x a b", "--infiles /nonexistent/list b", "-0 a b", "--pipe i --infiles list a b", "-f --omit a b", "--keep --no-keep a b", "--journal-dir /j --no-resume a b",
          "--buffsz 1m --frame 1m a b", "--xfrrate 1m --bwlimit 1 a b", "-p --mode 644 a b", "--order -s4 a b", "--order --unbuffered st a b", "--quiet --vverbose a b"]
             .map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()))
@@ -283,13 +288,13 @@ fn bad_values_name_the_option_and_the_remedy() {
     --streams 257: must be a whole number from 1 to 256
 
     $ haul -w 1kb a b
-    --windowsz 1kb: must be a size, for example 65536, 512k, 4m or 2g
+    --windowsz 1kb: must be a size from 4k to 1g
 
     $ haul -w 1 a b
     --windowsz 1: must be a size from 4k to 1g
 
     $ haul --xfrrate 1023 a b
-    --xfrrate 1023: must be a size from 1k to 1024g, in bytes a second
+    --xfrrate 1023: must be a rate from 1k to 1t, in bytes a second
 
     $ haul --cpus 0-1024 a b
     --cpus 0-1024: must be numbers below 1024 or ranges, for example 0-7,16
@@ -398,19 +403,34 @@ fn bad_values_name_the_option_and_the_remedy() {
     --buffsz 1: must be a size from 1k to 1g
 
     $ haul -w = a b
-    --windowsz : must be a size, for example 65536, 512k, 4m or 2g
+    --windowsz : must be a size, for example 65536, 512k, 1.5g or 2GB
 
     $ haul --timelimit 0 a b
     --timelimit 0: must be a time from 1s to 365d
 
     $ haul --timelimit soon a b
-    --timelimit soon: must be a time, for example 90, 10m, 2h or 7d
+    --timelimit soon: must be a time, for example 90, 10m, 1h30m or 7d
+
+    $ haul --timelimit 500ms a b
+    --timelimit 500ms: must be a time from 1s to 365d
+
+    $ haul --realtime 1500ms a b
+    --realtime 1500ms: must be a time from 1s to 1d, in whole seconds
+
+    $ haul --newer 500ms a b
+    --newer 500ms: must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age in whole seconds (12h, 7d)
+
+    $ haul --xfrrate 10Mb/s a b
+    --xfrrate 10Mb/s: must be a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s
+
+    $ haul --min-size 99999999t a b
+    --min-size 99999999t: must be a size below 16384p
 
     $ haul --bwlimit x a b
-    --bwlimit x: must be a size, for example 65536, 512k, 4m or 2g
+    --bwlimit x: must be a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s
 
     $ haul --bwlimit 1g0 a b
-    --bwlimit 1g0: must be a size, for example 65536, 512k, 4m or 2g
+    --bwlimit 1g0: must be a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s
 
     $ haul --logfile= a b
     --logfile: empty file name

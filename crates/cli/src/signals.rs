@@ -214,7 +214,7 @@ impl Watcher {
 }
 
 fn time_was_up(limit: Option<Duration>) -> String {
-    let seconds = limit.unwrap_or_default().as_secs();
+    let seconds = limit.unwrap_or_default().as_secs_f64();
     format!("the time limit of {seconds} s (--timelimit) is over\n{GO_ON}")
 }
 

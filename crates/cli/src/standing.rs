@@ -15,7 +15,7 @@
 //! ]
 //! open = ["10.1.0.0/16"]                      # clients there need neither
 //! clients = 4                                 # at a time
-//! rate = "50m"                                # bytes a second, from and to each client
+//! rate = "50m"                                # a second, from and to each client; or "400Mbit/s"
 //! size = "100g"                               # from all its clients
 //! files = 100000                              # from all its clients: files, directories, links
 //! allow-unsafe-links = true                   # as the option of that name, and so are the next two
@@ -26,12 +26,14 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haul_base::copy::credentials::{KnownClient, PrivateKey, PublicKey};
 use haul_base::copy::rate::RATE_MAX;
+use haul_base::quantity::{QuantityError, parse_rate, parse_size};
 use haul_control::secret_file::{self, SecretFileState};
 use haul_control::served_operand::CLIENTS_MAX;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
@@ -47,7 +49,6 @@ use toml::de::{DeTable, DeValue};
 
 use crate::args::UsageError;
 use crate::args::nearest::nearest;
-use crate::args::size::parse_size;
 use crate::config::read_trusted;
 
 /// Keys of a table.
@@ -225,8 +226,13 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, UsageErr
         keys: table.keys()?,
         open_to: table.networks()?,
         clients: table.clients()?,
-        rate: table.size("rate", RATE_MIN..=RATE_MAX)?,
-        size: table.size("size", 1..=u64::MAX - 1)?,
+        rate: table.quantity(
+            "rate",
+            parse_rate,
+            RATE_MIN..=RATE_MAX,
+            "a rate in quotes: \"50m\" (MiB/s), \"400Mbit/s\"",
+        )?,
+        size: table.quantity("size", parse_size, 1..=u64::MAX - 1, "a size in quotes, such as \"100g\" or \"2TB\"")?,
         files: table.files()?,
         policy: ServePolicy {
             unsafe_links: table.flag("allow-unsafe-links")?,
@@ -286,10 +292,16 @@ impl<'t> DirectoryTable<'t> {
         self.get(key).map_or(Ok(false), flag)
     }
 
-    fn size(&self, key: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, UsageError> {
-        let size = |text| parse_size(text).ok().filter(|size| range.contains(size));
-        let needs = || UsageError::new(format!("{key} needs a size in quotes, such as \"50m\""));
-        self.text(key)?.map(|text| size(text).ok_or_else(needs)).transpose()
+    fn quantity(
+        &self,
+        key: &str,
+        parse: fn(&str) -> Result<u64, QuantityError>,
+        range: RangeInclusive<u64>,
+        what: &str,
+    ) -> Result<Option<u64>, UsageError> {
+        let valid = |text| parse(text).ok().filter(|value| range.contains(value));
+        let needs = || UsageError::new(format!("{key} needs {what}"));
+        self.text(key)?.map(|text| valid(text).ok_or_else(needs)).transpose()
     }
 
     fn number(&self, key: &str) -> Option<Option<u64>> {
@@ -402,7 +414,7 @@ mod tests {
     fn limits_and_keys_are_read() {
         let key = PublicKey::parse(&format!("haul-public-{}", "0a".repeat(32))).unwrap();
         let text = format!(
-            "key = \"own\"\nmetrics = \"unix:/m\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"\nfiles = 7"
+            "key = \"own\"\nmetrics = \"unix:/m\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"40Mbit/s\"\nsize = \"1g\"\nfiles = 7"
         );
         let (own, directories) = parse(&text).unwrap();
         let [WrittenDirectory { keys, clients, rate, size, files, .. }] = &directories[..] else {
@@ -410,7 +422,7 @@ mod tests {
         };
         assert_eq!((own.key.as_deref(), keys[0].key, *clients), (Some("own"), key, Some(2)));
         assert_eq!(own.metrics.as_deref(), Some("unix:/m"));
-        assert_eq!((*rate, *size, *files), (Some(5 << 20), Some(1 << 30), Some(7)));
+        assert_eq!((*rate, *size, *files), (Some(5_000_000), Some(1 << 30), Some(7)));
     }
 
     #[test]
@@ -450,7 +462,7 @@ mod tests {
             ("[in]\npath = \"x\"\nkeys = [{ expires = 2027-01-31 }]", "needs key ="),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nallow-tuning = 1", "allow-tuning needs true or false"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nclients = 0", "from 1 to 1024"),
-            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nrate = \"1\"", "rate needs a size"),
+            ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nrate = \"1\"", "rate needs a rate"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nsize = 5", "size needs a text"),
             ("[in]\npath = \"x\"\nsecrets = [\"a\"]\nfiles = 0", "files needs a number"),
             ("[in]\npath = \"x\"\naccess = \"w\"\nsecrets = [\"a\"]", "read-only, write-only, create or both"),

@@ -20,7 +20,7 @@ fn normal_output_has_the_essentials() {
     deleted    run7/\xfe/
     haul: db1: run7/b: no space left
           hint: free some
-    haul: rate limit: 52.4 MB/s from now on
+    haul: rate limit: 50 MiB/s from now on
     haul: paused
     haul: 12 streams from now on
     haul: lost the connection to db1: no message for 15 s; reconnecting in 2 s (2 of 10)

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
+use haul_base::size_text::{BINARY_UNITS, size_limit};
+pub use haul_base::size_text::{part_of, size};
+
 const RATE_UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
-const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const BIT_UNITS: [&str; 5] = ["bit", "kbit", "Mbit", "Gbit", "Tbit"];
 
 /// `12,408`
@@ -31,27 +32,12 @@ pub fn files(number: u64) -> String {
     counted(number, "file", "files")
 }
 
-/// `512 bytes`, `4.29 GB`, `333.1 GB`
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        1 => "1 byte".to_owned(),
-        2..1000 | 0 => format!("{bytes} bytes"),
-        _ => {
-            let unit = unit_of(bytes, |scaled| if scaled < 9.995 { 2 } else { 1 });
-            format!("{} {}", scaled(bytes, unit, false), UNITS[unit])
-        }
-    }
-}
-
-/// `203.4 of 333.1 GB`: both in the unit of the total.
-pub fn part_of(bytes: u64, total: u64) -> String {
-    let unit = unit_of(total, |scaled| if scaled < 9.995 { 2 } else { 1 });
-    format!("{} of {} {}", scaled(bytes, unit, in_tenths(total, unit)), scaled(total, unit, false), UNITS[unit])
-}
-
-/// A rate limit.
+/// A rate limit: `20 MiB/s`, as typed.
 pub fn limit(bytes_per_s: u64) -> String {
-    rate(self::bytes_per_s(bytes_per_s, Duration::from_secs(1)))
+    match SHOWS_BITS.load(Ordering::Relaxed) {
+        true => bit_rate(self::bytes_per_s(bytes_per_s, Duration::from_secs(1))),
+        false => format!("{}/s", size_limit(bytes_per_s)),
+    }
 }
 
 /// Whether rates are in bits: one choice for the whole process.
@@ -164,40 +150,6 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// The unit in which `bytes`, once rounded, is below 1000.
-#[allow(clippy::cast_precision_loss, reason = "shown with four digits")]
-fn unit_of(bytes: u64, decimals: impl Fn(f64) -> i32) -> usize {
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while unit + 1 < UNITS.len() {
-        let limit = if unit == 0 { 1000.0 } else { 1000.0 - 0.5 / 10f64.powi(decimals(value)) };
-        if value < limit {
-            break;
-        }
-        value /= 1000.0;
-        unit += 1;
-    }
-    unit
-}
-
-#[allow(clippy::cast_precision_loss, reason = "shown with four digits")]
-fn in_unit(bytes: u64, unit: usize) -> f64 {
-    bytes as f64 / 10f64.powi(3 * i32::try_from(unit).unwrap_or_default())
-}
-
-fn in_tenths(bytes: u64, unit: usize) -> bool {
-    in_unit(bytes, unit) >= 9.995
-}
-
-fn scaled(bytes: u64, unit: usize, tenths: bool) -> String {
-    let value = in_unit(bytes, unit);
-    match unit {
-        0 => format!("{bytes}"),
-        _ if tenths || value >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
 /// A measured quantity. Figures are in base units: bytes per second, seconds, counts, fractions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
@@ -277,33 +229,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_decimal_and_round_into_the_next_unit() {
-        let bytes = [0, 1, 999, 1000, 4_294_967_296, 333_149_000_000, 999_949, 999_950, 9_994_999, 9_995_000, u64::MAX];
-        let shown = [
-            "0 bytes",
-            "1 byte",
-            "999 bytes",
-            "1.00 kB",
-            "4.29 GB",
-            "333.1 GB",
-            "999.9 kB",
-            "1.00 MB",
-            "9.99 MB",
-            "10.0 MB",
-            "18.4 EB",
-        ];
-        assert_eq!(bytes.map(size), shown);
-    }
-
-    #[test]
-    fn parts_share_the_unit_of_the_total() {
-        assert_eq!(part_of(203_400_000_000, 333_100_000_000), "203.4 of 333.1 GB");
-        assert_eq!(part_of(1_000_000, 333_100_000_000), "0.0 of 333.1 GB");
-        assert_eq!(part_of(1_234_000_000, 4_290_000_000), "1.23 of 4.29 GB");
-        assert_eq!(part_of(0, 0), "0 of 0 bytes");
-    }
-
-    #[test]
     fn rates_have_three_digits() {
         let rates = [0.0, 12.4, 1000.0, 1_170_000_000.0, 11_700_000.0, 117_000_000.0, 999_600.0, -1.0];
         assert_eq!(
@@ -312,6 +237,12 @@ mod tests {
         );
         assert_eq!(rate(bytes_per_s(500, Duration::from_millis(500))), "1.00 kB/s");
         assert_eq!(rate(bytes_per_s(500, Duration::ZERO)), "0 B/s");
+    }
+
+    #[test]
+    fn limits_are_shown_as_typed() {
+        let limits = [20 << 20, 1000 << 10, 50_000_000, 12_500_000, 1 << 40];
+        assert_eq!(limits.map(limit), ["20 MiB/s", "1000 KiB/s", "50 MB/s", "12.5 MB/s", "1 TiB/s"]);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_base::copy::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
+use haul_base::copy::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Figure, Verdict};
 use haul_base::copy::summary::Recommendation;
 use serde::Serialize;
 
 use crate::text::harmless;
-use crate::units::{exact_share, rate, round_trip, share, size};
+use crate::units::{exact_share, limit, rate, round_trip, share, size};
 
 /// Most facts in the summary; `--json` has all.
 const FACTS_SHOWN: usize = 2;
@@ -89,6 +89,7 @@ pub fn fact_text(fact: &Fact) -> String {
     let value = match fact.figure.unit() {
         FactUnit::Share => exact_share(fact.value),
         FactUnit::Bytes => size(whole(fact.value)),
+        FactUnit::BytesPerS if fact.figure == Figure::RateLimit => limit(whole(fact.value)),
         FactUnit::BytesPerS => rate(fact.value),
         FactUnit::Us => round_trip(fact.value),
         FactUnit::Number if fact.value < 10.0 && fact.value.fract() != 0.0 => format!("{:.2}", fact.value),
@@ -162,7 +163,7 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use haul_base::copy::event::{BottleneckShare, Figure};
+    use haul_base::copy::event::BottleneckShare;
 
     use super::*;
 
@@ -243,6 +244,7 @@ pub(crate) mod tests {
         assert_eq!(of(Figure::Retransmitted, 0.0004), "0.04 % of all segments sent again");
         assert_eq!(of(Figure::RoundTrip, 50_300.0), "RTT 50.3 ms");
         assert_eq!(of(Figure::Window, 1_048_576.0), "at most 1.05 MB in flight");
+        assert_eq!(of(Figure::RateLimit, 62_914_560.0), "the limit is 60 MiB/s");
         assert_eq!(of(Figure::QuotaCores, 0.25), "the quota is 0.25 processors");
         assert_eq!(of(Figure::FilesPerS, 12_345.6), "12,345 files a second");
         assert_eq!(of(Figure::Streams, f64::INFINITY), format!("streams: {}", crate::units::count(u64::MAX)));

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 
+use crate::size_text::{size, size_limit};
 use crate::sys::shared_numbers::SharedNumbers;
 use crate::sys::sync::lock;
 
@@ -20,7 +21,7 @@ const NAME_BYTES: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum AllowanceError {
     /// Too few bytes are left.
-    #[error("the server's limit is {max} bytes in all, of which {left} are left\nask its administrator, or send less")]
+    #[error("the server's limit is {} in all, of which {} are left\nask its administrator, or send less", size_limit(*.max), size(*.left))]
     Bytes {
         /// The limit.
         max: u64,

@@ -10,6 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use crate::quantity::parse_size;
+
 /// The name of a source's zeros at the target.
 pub const NAME: &str = "null";
 /// The source of zeros.
@@ -28,21 +30,11 @@ pub fn open_null_sink() -> io::Result<OwnedFd> {
     Ok(openat(CWD, NOTHING, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The size of `null:SIZE`: digits with k, m, g or t for powers of 1024. `None` for every other path; a file of such a
-/// name is `./null:1g`.
+/// The size of `null:SIZE`. `None` for every other path; a file of such a name is `./null:1g`.
 pub fn null_size(path: &Path) -> Option<u64> {
     let size = path.as_os_str().as_bytes().strip_prefix(PREFIX)?;
-    let (digits, unit) = match size.split_last()? {
-        (b'k' | b'K', digits) => (digits, 1 << 10),
-        (b'm' | b'M', digits) => (digits, 1 << 20),
-        (b'g' | b'G', digits) => (digits, 1 << 30),
-        (b't' | b'T', digits) => (digits, 1 << 40),
-        _ => (size, 1u64),
-    };
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let number: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
     // A file's size is signed in every system call.
-    number.checked_mul(unit).filter(|size| i64::try_from(*size).is_ok())
+    parse_size(std::str::from_utf8(size).ok()?).ok().filter(|size| i64::try_from(*size).is_ok())
 }
 
 /// Whether a target is `null:`.
@@ -60,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_powers_of_1024_and_everything_else_is_a_path() {
+    fn sizes_are_zeros_and_everything_else_is_a_path() {
         let size = |text: &str| null_size(Path::new(text));
         assert_eq!(size("null:0"), Some(0));
         assert_eq!(size("null:16G"), Some(16 << 30));
         assert_eq!(size("null:3t"), Some(3 << 40));
-        assert_eq!(size("null:7"), Some(7));
+        assert_eq!([size("null:7"), size("null:1kb"), size("null:1.5MiB")], [Some(7), Some(1000), Some(3 << 19)]);
         for path in
-            ["null", "null:", "null:g", "null:1kb", "./null:1g", "a/null:1g", "null:-1", "null:+1", "null:9999999t"]
+            ["null", "null:", "null:g", "null:1kbit", "./null:1g", "a/null:1g", "null:-1", "null:+1", "null:9999999t"]
         {
             assert_eq!(size(path), None, "{path}");
         }

@@ -7,13 +7,12 @@ use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use haul_base::quantity::{QuantityError, parse_rate, parse_size, parse_time};
 use haul_proto::path::escape;
 
 use super::UsageError;
 use super::nearest::nearest;
 use super::row::OptionRow;
-use super::size::{SizeError, parse_size};
-use super::time::parse_time;
 
 /// An argument, or a part of one.
 #[derive(Clone, Copy)]
@@ -45,21 +44,34 @@ impl<'a> Argument<'a> {
 
     /// A size in bytes, in `range`; `limits` says the range to people.
     pub fn size<T: TryFrom<u64> + PartialOrd>(self, range: RangeInclusive<T>, limits: &str) -> Result<T, UsageError> {
-        let size = match parse_size(self.value.to_str().unwrap_or_default()) {
-            Ok(size) => T::try_from(size).ok().filter(|size| range.contains(size)),
-            Err(SizeError::TooLarge) => None,
-            Err(SizeError::Form) => return Err(self.bad("must be a size, for example 65536, 512k, 4m or 2g")),
-        };
-        size.ok_or_else(|| self.bad(&format!("must be a size {limits}")))
+        self.quantity(parse_size, range, &format!("a size {limits}"), "a size, for example 65536, 512k, 1.5g or 2GB")
+    }
+
+    /// A rate in bytes per second, in `range`; `limits` says the range to people.
+    pub fn rate(self, range: RangeInclusive<u64>, limits: &str) -> Result<u64, UsageError> {
+        let forms = "a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s";
+        self.quantity(parse_rate, range, &format!("a rate {limits}"), forms)
     }
 
     /// A time in `range`; `limits` says the range to people.
     pub fn time(self, range: RangeInclusive<Duration>, limits: &str) -> Result<Duration, UsageError> {
-        match self.value.to_str().and_then(parse_time) {
-            Some(time) if range.contains(&time) => Ok(time),
-            Some(_) => Err(self.bad(&format!("must be a time {limits}"))),
-            None => Err(self.bad("must be a time, for example 90, 10m, 2h or 7d")),
-        }
+        self.quantity(parse_time, range, &format!("a time {limits}"), "a time, for example 90, 10m, 1h30m or 7d")
+    }
+
+    /// A value in `range`, which `limited` says to people, as `forms` does possible forms.
+    fn quantity<V, T: TryFrom<V> + PartialOrd>(
+        self,
+        parse: fn(&str) -> Result<V, QuantityError>,
+        range: RangeInclusive<T>,
+        limited: &str,
+        forms: &str,
+    ) -> Result<T, UsageError> {
+        let value = match parse(self.value.to_str().unwrap_or_default()) {
+            Ok(value) => T::try_from(value).ok().filter(|value| range.contains(value)),
+            Err(QuantityError::TooLarge) => None,
+            Err(QuantityError::Form) => return Err(self.bad(&format!("must be {forms}"))),
+        };
+        value.ok_or_else(|| self.bad(&format!("must be {limited}")))
     }
 
     /// A list of numbers below `end` and ranges of them, such as `0-7,16`; ascending, each once.

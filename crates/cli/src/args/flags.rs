@@ -32,7 +32,7 @@ use haul_proto::limits::STREAMS_MAX;
 use super::flag::{Flag, Repeated, Single, Switch, options};
 use super::parsers::{
     DeleteTime, bwlimit, byte_range, cipher, compression, equality, forced_window, frame, fsync, places, ports,
-    queue_depth, rate, raw, remote_dir, run_time, stripe, text, window, word,
+    queue_depth, quiet_time, rate, raw, remote_dir, run_time, stripe, text, window, word,
 };
 use super::row::HelpSection::{
     Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
@@ -105,14 +105,14 @@ options! {
     EXCLUDE_FROM: Repeated<OsString> = row("exclude-from", None, Each("FILE"), Filtering, "read patterns to skip from FILE, in the form of a .gitignore").of_one_copy().each(raw);
     FILTER_FILES: Repeated<OsString> = row("filter-files", None, Each("NAME"), Filtering, "read patterns from files called NAME in the source's directories (.gitignore)").of_one_copy().each(raw);
     FILTER: Repeated<OsString> = row("filter", None, Each("RULE"), Unlisted, "rsync's filter rules").of_one_copy().refused("rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME").each(raw);
-    MIN_SIZE: Single<u64> = row("min-size", None, One("SIZE"), Filtering, "skip files smaller than SIZE").of_one_copy().one(|a| a.size(0..=u64::MAX, "in bytes"));
-    MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Filtering, "skip files larger than SIZE").of_one_copy().one(|a| a.size(0..=u64::MAX, "in bytes"));
+    MIN_SIZE: Single<u64> = row("min-size", None, One("SIZE"), Filtering, "skip files smaller than SIZE").of_one_copy().one(|a| a.size(0..=u64::MAX, "below 16384p"));
+    MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Filtering, "skip files larger than SIZE").of_one_copy().one(|a| a.size(0..=u64::MAX, "below 16384p"));
     NEWER: Single<OsString> = row("newer", None, One("WHEN"), Filtering, "copy only files modified since WHEN (2026-11-01 in UTC, or an age: 12h, 7d)").of_one_copy().one(raw);
     OLDER: Single<OsString> = row("older", None, One("WHEN"), Filtering, "copy only files modified before WHEN").of_one_copy().one(raw);
     EXPLAIN: Single<OsString> = row("explain", None, One("PATH"), Filtering, "print which rule includes or excludes PATH, and exit").of_one_copy().one(raw);
     ORDER: Switch = row("order", None, Nothing, Copying, "write sequentially: one stream, buffered I/O").bbcp('o', 1).switch();
     PIPE: Single<(bool, bool)> = row("pipe", None, One("ENDS"), Copying, "treat the source (i), target (o) or both (io) as a shell command or FIFO").bbcp('N', 4).of_one_copy().one(|a| a.choice(&[("i", (true, false)), ("o", (false, true)), ("io", (true, true))]));
-    REALTIME: Single<Duration> = row("realtime", None, Time { name: "TIME", absent: "10s" }, Copying, "follow a growing file until it has not grown for TIME (default: 10s)").bbcp('R', 4).of_one_copy().one(|a| a.time(SECOND..=DAY, "from 1s to 1d"));
+    REALTIME: Single<Duration> = row("realtime", None, Time { name: "TIME", absent: "10s" }, Copying, "follow a growing file until it has not grown for TIME (default: 10s)").bbcp('R', 4).of_one_copy().one(quiet_time);
     REFUSE_GROWING: Switch = row("refuse-growing", None, Nothing, Copying, "fail files that grow while being read, instead of copying them up to their first length").switch();
     DELTA: Single<DeltaMode> = row("delta", None, One("MODE"), Copying, "transfer only changed blocks of existing files: auto (default), blocks (aligned), rolling (at any offset) or off").one(|a| a.choice(&[("auto", DeltaMode::Auto), ("off", DeltaMode::Off), ("blocks", DeltaMode::Blocks), ("rolling", DeltaMode::Rolling)]));
     INPLACE: Switch = row("inplace", None, Nothing, Copying, "with -f, update files in place instead of replacing them").switch();
@@ -155,7 +155,7 @@ options! {
     WINDOWSZ: Single<(u32, bool)> = row("windowsz", Some('w'), One("[=]SIZE"), Performance, "limit socket buffers to SIZE; =SIZE sets them exactly (default: autotuning)").bbcp('w', 1).or_letter('W').one(window);
     FORCED_WINDOW: Single<(u32, bool)> = row("forced-window", None, One("SIZE"), Unlisted, "same as -w =SIZE").bbcp_only().bbcp_letter('U').one(forced_window);
     QOS: Single<u8> = row("qos", None, One("CLASS"), Performance, "set the IP traffic class, 0 to 255").bbcp('q', 3).one(|a| a.number(0..=255));
-    XFRRATE: Single<u64> = row("xfrrate", None, One("RATE"), Performance, "limit the total rate to RATE bytes/s, for example 50m (SIGUSR1 doubles it, SIGUSR2 halves it)").bbcp('x', 1).essential().one(rate);
+    XFRRATE: Single<u64> = row("xfrrate", None, One("RATE"), Performance, "limit the total rate: 50m (MiB/s), 50MB/s, 400Mbit/s (SIGUSR1 doubles it, SIGUSR2 halves it)").bbcp('x', 1).essential().one(rate);
     BWLIMIT: Single<Option<u64>> = row("bwlimit", None, One("RATE"), Performance, "same as --xfrrate, in KiB/s unless a unit is given, as in rsync").one(bwlimit);
     DURATION: Single<Duration> = row("duration", None, One("TIME"), Performance, "copy to null: for TIME, then stop with a summary (90, 10m, 2h)").one(run_time);
     CPUS: Single<Vec<u16>> = row("cpus", None, One("LIST"), Performance, "pin both ends to these CPUs (0-7,16)").one(|a| a.numbers(1024));

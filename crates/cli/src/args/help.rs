@@ -29,9 +29,13 @@ Exit status:
 ";
 
 const SIZES: &str = "\
-SIZE is a number of bytes, or one with k, m or g (powers of 1024): 512k, 4m.
-RATE is a SIZE per second. TIME is a number of seconds, or one with s, m, h
-or d: 90, 10m, 2h.
+SIZE is a number of bytes, or one with a unit of rsync, in either case:
+  k, m, g, t, p (or KiB, MiB, ...)  powers of 1024: 512k, 1.5g, 64KiB
+  KB, MB, GB, TB, PB                powers of 1000: 10MB
+RATE is a SIZE per second (50m, 50MB/s), or a number of bits per second, in
+powers of 1000 (400Mbit/s, 1gbps). In a RATE, the B of bytes is a capital.
+TIME is a number of seconds, or numbers with d, h, m (min), s or ms, largest
+first: 90, 10m, 1h30m, 1.5h. Sizes and rates are rounded down.
 ";
 
 /// Help on a topic: none, an option, a command, or one of [`TOPICS`].

@@ -81,8 +81,8 @@ fn short_help() {
                                 (default), during or before the copy
       -n, --dry-run             show what would be copied, changed and deleted
       -s, --streams N           use 1 to 256 parallel streams (default: automatic)
-          --xfrrate RATE        limit the total rate to RATE bytes/s, for example
-                                50m (SIGUSR1 doubles it, SIGUSR2 halves it)
+          --xfrrate RATE        limit the total rate: 50m (MiB/s), 50MB/s, 400Mbit/s
+                                (SIGUSR1 doubles it, SIGUSR2 halves it)
           --json                print events as JSON lines
       -v, --verbose             print more: -v connection, -vv path, -vvv each file
 
@@ -102,9 +102,13 @@ fn full_help() {
     login directory. With several sources, TARGET is a directory. -- ends the
     options. Rerun an interrupted copy to resume it.
 
-    SIZE is a number of bytes, or one with k, m or g (powers of 1024): 512k, 4m.
-    RATE is a SIZE per second. TIME is a number of seconds, or one with s, m, h
-    or d: 90, 10m, 2h.
+    SIZE is a number of bytes, or one with a unit of rsync, in either case:
+      k, m, g, t, p (or KiB, MiB, ...)  powers of 1024: 512k, 1.5g, 64KiB
+      KB, MB, GB, TB, PB                powers of 1000: 10MB
+    RATE is a SIZE per second (50m, 50MB/s), or a number of bits per second, in
+    powers of 1000 (400Mbit/s, 1gbps). In a RATE, the B of bytes is a capital.
+    TIME is a number of seconds, or numbers with d, h, m (min), s or ms, largest
+    first: 90, 10m, 1h30m, 1.5h. Sizes and rates are rounded down.
 
     Copying:
       -r, --recursive           copy directories recursively
@@ -223,8 +227,8 @@ fn full_help() {
       -w, --windowsz [=]SIZE    limit socket buffers to SIZE; =SIZE sets them
                                 exactly (default: autotuning)
           --qos CLASS           set the IP traffic class, 0 to 255
-          --xfrrate RATE        limit the total rate to RATE bytes/s, for example
-                                50m (SIGUSR1 doubles it, SIGUSR2 halves it)
+          --xfrrate RATE        limit the total rate: 50m (MiB/s), 50MB/s, 400Mbit/s
+                                (SIGUSR1 doubles it, SIGUSR2 halves it)
           --bwlimit RATE        same as --xfrrate, in KiB/s unless a unit is given,
                                 as in rsync
           --duration TIME       copy to null: for TIME, then stop with a summary

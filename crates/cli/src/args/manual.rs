@@ -21,9 +21,12 @@ brackets. Write ./a:b for a local path that contains a colon. Relative remote pa
 the login directory. With several sources, TARGET is a directory. -- ends the options.";
 
 const ARGUMENTS: &str =
-    "SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZE per second. TIME is a
-number of seconds, or one with s, m, h or d. An argument in brackets is optional. It is taken only if the
-option accepts the word and enough arguments remain. Long names may be shortened while they are unambiguous.
+    "SIZE is a number of bytes, or one with a unit of rsync, in either case: k, m, g, t and p (or KiB, MiB, ...)
+are powers of 1024, KB, MB, GB, TB and PB powers of 1000. RATE is a SIZE per second (50m, 50MB/s), or a number
+of bits per second in powers of 1000 (400Mbit/s, 1gbps); the B of bytes is a capital there. TIME is a number
+of seconds, or numbers with d, h, m (min), s or ms, largest first (90, 10m, 1h30m, 1.5h). Sizes and rates are
+rounded down. An argument in brackets is optional. It is taken only if the option accepts the word and enough
+arguments remain. Long names may be shortened while they are unambiguous.
 A group of letters, such as -avzP, is rsync's; haul help letters lists all letters.";
 
 const BBCP: &str =

@@ -8,7 +8,9 @@ const INTRODUCTION: &str = "# Options
 
 `haul help markdown` prints this page; `haul help NAME` explains one option on the terminal.
 
-SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZE per second. TIME is a number of seconds, or one with s, m, h or d. An argument in brackets is optional. `--OPTION=default` restores the default.
+SIZE is a number of bytes, or one with a unit of rsync, in either case: k, m, g, t and p (or KiB, MiB, ...) are powers of 1024, KB, MB, GB, TB and PB powers of 1000. RATE is a SIZE per second (`50m`, `50MB/s`), or a number of bits per second in powers of 1000 (`400Mbit/s`, `1gbps`); the B of bytes is a capital there. TIME is a number of seconds, or numbers with d, h, m (min), s or ms, largest first (`90`, `10m`, `1h30m`, `1.5h`). Sizes and rates are rounded down.
+
+An argument in brackets is optional. `--OPTION=default` restores the default.
 ";
 
 /// Commands with options of their own.

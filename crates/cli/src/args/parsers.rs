@@ -9,19 +9,19 @@ use haul_base::copy::rate::RATE_MAX;
 use haul_base::copy::spec::{
     Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen, Striping, StripingPolicy,
 };
+use haul_base::quantity::parse_size;
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 
 use super::UsageError;
 use super::argument::Argument;
-use super::size::parse_size;
 
 type Parsed<T> = Result<T, UsageError>;
 
 /// Most stripes of a file (`LOV_MAX_STRIPE_COUNT`).
 const STRIPES_MAX: u16 = 2000;
 
-const RATES: &str = "from 1k to 1024g, in bytes a second";
+const RATES: &str = "from 1k to 1t, in bytes a second";
 
 /// The time at which extraneous entries are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,15 +66,25 @@ pub fn run_time(argument: Argument<'_>) -> Parsed<Duration> {
     argument.time(Duration::from_secs(1)..=Duration::from_secs(365 * 86_400), "from 1s to 365d")
 }
 
+/// `--realtime`: ends agree on whole seconds.
+pub fn quiet_time(argument: Argument<'_>) -> Parsed<Duration> {
+    let limits = "from 1s to 1d, in whole seconds";
+    match argument.time(Duration::from_secs(1)..=Duration::from_secs(86_400), limits)? {
+        time if time.subsec_nanos() > 0 => Err(argument.bad(&format!("must be a time {limits}"))),
+        time => Ok(time),
+    }
+}
+
 pub fn rate(argument: Argument<'_>) -> Parsed<u64> {
-    argument.size(RATE_MIN..=RATE_MAX, RATES)
+    argument.rate(RATE_MIN..=RATE_MAX, RATES)
 }
 
 /// rsync's limit: KiB per second without a unit; 0 is none.
 pub fn bwlimit(argument: Argument<'_>) -> Parsed<Option<u64>> {
     let text = argument.value.to_str().unwrap_or_default();
-    let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}k") } else { text.to_owned() };
-    match (Argument { value: OsStr::new(&with_unit), ..argument }).size(0..=RATE_MAX, RATES)? {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let with_unit = if is_number { format!("{text}k") } else { text.to_owned() };
+    match (Argument { value: OsStr::new(&with_unit), ..argument }).rate(0..=RATE_MAX, RATES)? {
         0 => Ok(None),
         rate if rate < RATE_MIN => Err(argument.bad("must be a rate of at least 1k per second")),
         rate => Ok(Some(rate)),

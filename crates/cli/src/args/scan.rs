@@ -10,6 +10,7 @@ use std::iter::Peekable;
 use std::os::unix::ffi::OsStrExt;
 use std::vec::IntoIter;
 
+use haul_base::quantity::parse_time;
 use haul_proto::path::escape;
 
 use super::letters::is_option;
@@ -17,7 +18,6 @@ use super::local_files::LocalFiles;
 use super::meaning::Meaning;
 use super::names::{self, Named};
 use super::row::{OptionRow, Takes};
-use super::time::parse_time;
 use super::values::Values;
 use super::{Dialect, UsageError, flags, habits, letters, rsync};
 
@@ -331,7 +331,7 @@ fn knows(row: &OptionRow, word: &OsStr, dialect: Dialect) -> bool {
         // bbcp takes any.
         Takes::Place(_) => dialect == Dialect::Bbcp,
         Takes::Word { known, .. } => known.iter().any(|known| word == *known),
-        Takes::Time { .. } => word.to_str().is_some_and(|word| parse_time(word).is_some()),
+        Takes::Time { .. } => word.to_str().is_some_and(|word| parse_time(word).is_ok()),
         _ => false,
     }
 }

@@ -130,7 +130,7 @@ fn mistakes_are_named_with_their_line() {
         FILE:1: --cipher aes256-gcm: must be auto, aes-256-gcm, aes-128-gcm or chacha20-poly1305
         hint: did you mean: --cipher aes-256-gcm
     xfrrate = "fast"
-        FILE:1: --xfrrate fast: must be a size, for example 65536, 512k, 4m or 2g
+        FILE:1: --xfrrate fast: must be a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s
     ssh-option = [true]
         FILE:1: ssh-option: must be text in quotes, or several: ["...", "..."]
     callback = "x:y"

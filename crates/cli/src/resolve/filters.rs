@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_base::copy::spec::{FileLimits, FilterOptions, PatternList};
+use haul_base::quantity::parse_time;
 use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules, RsyncAction, RsyncRule};
 use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};
@@ -14,7 +15,6 @@ use crate::args::argument::bad;
 use crate::args::filters::ORDERED;
 use crate::args::flag::{Flag, Single};
 use crate::args::row::OptionRow;
-use crate::args::time::parse_time;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 
@@ -190,8 +190,9 @@ fn moment(values: &Values, flag: &Flag<Single<OsString>>, now: SystemTime) -> Re
         let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         i64::try_from(now_s).unwrap_or(i64::MAX).checked_sub_unsigned(age.as_secs())
     };
-    let moment = parse_time(text).and_then(ago).or_else(|| point(text));
-    let why = "must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age (12h, 7d)";
+    let age = parse_time(text).ok().filter(|age| age.subsec_nanos() == 0);
+    let moment = age.and_then(ago).or_else(|| point(text));
+    let why = "must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age in whole seconds (12h, 7d)";
     moment.map(Some).ok_or_else(|| argument.bad(why))
 }
 
@@ -265,8 +266,9 @@ mod tests {
 
     #[test]
     fn limits_are_sizes_and_points_in_time() {
-        let limits =
-            resolved(&["--min-size", "1k", "--max-size=2g", "--newer", "7d", "--older", "2000-03-01"]).unwrap().limits;
+        let limits = resolved(&["--min-size", "1k", "--max-size=2g", "--newer", "6d24h", "--older", "2000-03-01"])
+            .unwrap()
+            .limits;
         let expected = FileLimits {
             min_size: Some(1024),
             max_size: Some(2 << 30),

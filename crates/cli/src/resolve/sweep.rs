@@ -9,12 +9,12 @@ use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{
     CopyOptions, CopySpec, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null,
 };
+use haul_base::quantity::parse_size;
 use haul_control::operand::parse_operand;
 use haul_proto::path::escape;
 
 use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, duration, ends, settings as of_copy};
 use crate::args::row::OptionRow;
-use crate::args::size::parse_size;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::sweep::Sweep;

@@ -1,6 +1,7 @@
 //! The report of a sweep: rate against streams for each window (or other varied settings), rate against time,
 //! distributions, and all figures.
 
+use haul_base::quantity::{parse_rate, parse_size, parse_time};
 use haul_show::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, HeatMap, LINES_MAX, Marks};
 use haul_show::report::document::{Document, DocumentBlock};
 use haul_show::report::statistics::{Quartiles, distribution};
@@ -11,8 +12,6 @@ use super::figures::{Figures, SweepRun, columns};
 use super::journal::Header;
 use super::setting::{AUTO, COUNT, DIMENSIONS, SweepSetting};
 use super::summary::{Group, fastest};
-use crate::args::size::parse_size;
-use crate::args::time::parse_time;
 
 /// Dimensions for the x-axis, by preference.
 const ACROSS: [&str; 4] = ["streams", "rate_limit", "size", "duration"];
@@ -67,7 +66,8 @@ fn varied(groups: &[Group<'_>]) -> [bool; COUNT] {
 /// The numeric value of a word.
 fn number(at: usize, word: &str) -> Option<f64> {
     match DIMENSIONS[at].name {
-        "duration" => parse_time(word).map(|time| time.as_secs_f64()),
+        "duration" => parse_time(word).ok().map(|time| time.as_secs_f64()),
+        "rate_limit" => parse_rate(word).ok().map(|rate| rate as f64),
         _ => parse_size(word.trim_start_matches('=')).ok().map(|size| size as f64),
     }
 }

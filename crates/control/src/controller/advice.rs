@@ -3,6 +3,7 @@
 use haul_base::copy::event::{NetworkPath, TransportPath};
 use haul_base::copy::spec::{Cipher, CopySpec, Fsync, Verify};
 use haul_base::copy::summary::{CompressionResult, Recommendation};
+use haul_base::size_text::{size, size_limit};
 use haul_proto::advice::{WindowAdvice, WindowEnd};
 use haul_proto::diagnose::advice::{Advice, AdviceEnd, AdviceTerms, advise};
 use haul_proto::diagnose::{CopyMeasurements, Verdict};
@@ -79,9 +80,10 @@ impl AdviceEvents<'_> {
                 "a congestion control that tolerates losses (first, if needed: modprobe tcp_bbr at the source)",
                 "--congestion bbr".to_owned(),
             ),
-            Advice::KeepBelow { bytes_per_s } => {
-                option("a policer on the path drops packets above this rate", format!("--xfrrate {bytes_per_s}"))
-            }
+            Advice::KeepBelow { bytes_per_s } => option(
+                "a policer on the path drops packets above this rate",
+                format!("--xfrrate {}/s", size(bytes_per_s).replace(' ', "")),
+            ),
             Advice::NoSync => option("no fsync (a power cut may then lose files)", "--fsync none".to_owned()),
             Advice::HashOnce => plain("no second hash at the target: omit --verify=memory".to_owned()),
             Advice::Interface { mbit_per_s } => {
@@ -112,8 +114,9 @@ impl AdviceEvents<'_> {
         };
         Recommendation {
             text: format!(
-                "{}: TCP's {window} window (at most {now_bytes} bytes) limited the streams {percent} % of the time",
-                self.workers.label(role)
+                "{}: TCP's {window} window (at most {}) limited the streams {percent} % of the time",
+                self.workers.label(role),
+                size_limit(now_bytes)
             ),
             command: Some(format!("sysctl -w net.ipv4.{setting} {wanted_bytes}'")),
         }

@@ -136,7 +136,7 @@ fn settings_and_messages_are_visible() {
         board.key(Key::Char(key));
     }
     let shown = text(&board, 120, 24);
-    assert!(shown.contains("rate limit 30.0 MB/s   2 streams, 4 set (at most 128)"), "{shown}");
+    assert!(shown.contains("rate limit 30 MB/s   2 streams, 4 set (at most 128)"), "{shown}");
     board.key(Key::Up);
     let shown = text(&board, 120, 24);
     assert!(shown.contains("messages, 1 line below") && !shown.contains("is a FIFO"), "{shown}");

@@ -189,7 +189,7 @@ mod tests {
             "already exists and differs",
             "md5 mismatch: 00 instead of 11",
             "No space left on device",
-            "no space: the file has 9 bytes, but only 1 are free",
+            "no space: the file has 9 bytes, 8 bytes more than is free",
             "the received data differs from what the source read",
             "the program ended before it had read everything",
             "the program ended with status 3",

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use haul_base::size_text::{size, size_limit};
 use haul_proto::advice::buffers_crowd_memory;
 use haul_proto::wire::request::SocketOptions;
 
@@ -39,12 +40,13 @@ fn refused(wanted: u32, is_fixed: bool, [receive, send]: [u64; 2]) -> Option<Str
     let instead = if is_fixed { "" } else { "; autotuning is used instead" };
     let typed = typed(wanted);
     (bytes < wanted.into())
-        .then(|| format!("-w {typed} was asked for, the kernel grants {bytes} bytes ({limit}){instead}"))
+        .then(|| format!("-w {typed} was asked for, the kernel grants {} ({limit}){instead}", size_limit(bytes)))
 }
 
 fn crowded(streams: u16, window_bytes: u64, free: u64) -> Option<String> {
     buffers_crowd_memory(streams, window_bytes, free).then(|| {
-        format!("{streams} x {window_bytes} bytes of buffers exceed a quarter of {free} bytes free: lower -s or -w")
+        let [window, free] = [size_limit(window_bytes), size(free)];
+        format!("{streams} x {window} of buffers exceed a quarter of the free memory ({free}): lower -s or -w")
     })
 }
 
@@ -70,11 +72,11 @@ mod tests {
         assert_eq!(warning(false, [1 << 20, 1 << 20]), None);
         assert_eq!(
             warning(false, [1 << 20, 4096]).unwrap(),
-            "-w 1m was asked for, the kernel grants 4096 bytes (net.core.wmem_max); autotuning is used instead"
+            "-w 1m was asked for, the kernel grants 4 KiB (net.core.wmem_max); autotuning is used instead"
         );
         assert_eq!(
             warning(true, [4096, 8192]).unwrap(),
-            "-w 1m was asked for, the kernel grants 4096 bytes (net.core.rmem_max)"
+            "-w 1m was asked for, the kernel grants 4 KiB (net.core.rmem_max)"
         );
     }
 
@@ -88,7 +90,7 @@ mod tests {
         assert_eq!(warnings(&SocketOptions::default(), u16::MAX, 1), Vec::<String>::new(), "the kernel tunes them");
         assert_eq!(warned(65_536, false, 4, 1 << 20), Vec::<String>::new(), "just a quarter");
         let crowded = warned(65_536, false, 5, 1 << 20);
-        assert!(crowded.len() == 1 && crowded[0].contains("5 x 65536 bytes of buffers"), "{crowded:?}");
+        assert!(crowded.len() == 1 && crowded[0].contains("5 x 64 KiB of buffers"), "{crowded:?}");
         if !grants(1 << 30) {
             assert_eq!(warned(1 << 30, false, 5, 1).len(), 1, "autotuning is used instead");
             assert_eq!(warned(1 << 30, true, 5, 1).len(), 2);

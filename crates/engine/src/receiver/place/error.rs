@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use haul_base::copy::allowance::AllowanceError;
 use haul_base::copy::error::CHANGED_WHILE_READ;
+use haul_base::size_text::size;
 use haul_base::sys::describe::describe;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use rustix::io::Errno;
@@ -67,7 +68,8 @@ pub enum FileError {
     #[error("{0}")]
     Quota(#[source] Arc<AllowanceError>),
     #[error(
-        "no space: the file has {needed} bytes, but only {free} are free\nfree space, or copy to another file system"
+        "no space: the file has {}, {} more than is free\nfree space, or copy to another file system",
+        size(*.needed), size(needed.saturating_sub(*.free))
     )]
     NoSpace { needed: u64, free: u64 },
     #[error("{0} is writing this file now\nwait for it, or end it")]
