@@ -21,8 +21,10 @@ use rustix::fs::OFlags;
 use super::status;
 use super::translate::RsyncMeaning;
 
-/// The end of the message of a failed source.
+/// The message of a directory without `-r`.
 const SKIPPED: &str = "is a directory";
+/// The message of a second entry of one name.
+const NAMED_TWICE: &str = "another entry has got this name";
 
 /// rsync's output.
 pub struct RsyncLines {
@@ -56,7 +58,8 @@ struct EntryTally {
     created: u64,
     deleted: u64,
     transferred: u64,
-    skipped_directories: u64,
+    /// Failures of haul that are none in rsync.
+    skipped: u64,
 }
 
 impl RsyncLines {
@@ -361,9 +364,11 @@ impl Observer for RsyncLines {
         match event {
             Event::Item(item) => self.item(item),
             Event::FileFailed { path, message, .. } if message.starts_with(SKIPPED) && !self.style.is_recursive => {
-                self.tally.skipped_directories += 1;
+                self.tally.skipped += 1;
                 self.print(&format!("skipping directory {}", shown(path)));
             }
+            // A list or several sources may name one entry twice: rsync copies it once.
+            Event::FileFailed { message, .. } if message.starts_with(NAMED_TWICE) => self.tally.skipped += 1,
             Event::FileFailed { path, message, .. } => {
                 let what = message.lines().next().unwrap_or_default();
                 self.error(&format!("rsync: \"{}\": {what}", shown(path)));
@@ -389,7 +394,7 @@ impl Show for RsyncLines {
         let mut failed = 0;
         match outcome {
             Ok(summary) => {
-                failed = summary.files.failed.saturating_sub(self.tally.skipped_directories);
+                failed = summary.files.failed.saturating_sub(self.tally.skipped);
                 self.totals(summary);
             }
             Err(error) => {

@@ -9,7 +9,8 @@ mod words;
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -24,6 +25,8 @@ use super::copy;
 use super::next_program::hand_over;
 use crate::args::flags::COPY;
 use crate::args::local_files::LocalDisk;
+use crate::args::meaning::Meaning;
+use crate::args::rsync::OPTIONS;
 use crate::args::scan::{Grammar, scan};
 use crate::args::worker_task::worker_task;
 use crate::args::{Dialect, UsageError, version};
@@ -55,10 +58,14 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         print(&format!("rsync  version 3.5.0  protocol version 32\nA dialect of {}", version::VERSION));
         return Ok(status::DONE);
     }
+    if let Some(typed) = line.options.iter().find(|typed| is_question(typed)) {
+        print(&format!("Levels of --{}: haul shows what -v and -vv show.\n", typed.option.long));
+        return Ok(status::DONE);
+    }
     if line.options.iter().any(|typed| typed.option.long == "help")
         || line.options.is_empty() && line.operands.is_empty()
     {
-        print("rsync [OPTION]... SRC [SRC]... [USER@]HOST:DEST, as haul does it: haul help rsync\n");
+        print(&usage());
         return Ok(status::DONE);
     }
     let mut meaning = translate(&line)?;
@@ -86,6 +93,55 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     Ok(status.get())
 }
 
+/// `--info=help` and `--debug=help`.
+fn is_question(typed: &words::TypedOption) -> bool {
+    ["info", "debug"].contains(&typed.option.long) && typed.argument.as_deref().is_some_and(|flags| flags == "help")
+}
+
+/// rsync's usage, and the options that the dialect accepts.
+fn usage() -> String {
+    let mut text = String::from(
+        "rsync, as haul speaks it: haul help rsync\n\n\
+         Usage: rsync [OPTION]... SRC [SRC]... DEST\n  or   rsync [OPTION]... SRC [SRC]... [USER@]HOST:DEST\n\
+         \x20 or   rsync [OPTION]... [USER@]HOST:SRC [DEST]\n\nOptions\n",
+    );
+    let accepted =
+        OPTIONS.iter().filter(|option| !option.long.is_empty() && !matches!(option.meaning, Meaning::Refused(_)));
+    for option in accepted {
+        let letter = option.letter.map_or_else(String::new, |letter| format!(", -{letter}"));
+        let argument = if option.takes { "=ARG" } else { "" };
+        text.push_str(&format!("--{}{argument}{letter}\n", option.long));
+    }
+    text
+}
+
+/// A list of `--files-from` as haul reads lists: without comments, and with paths relative to the source.
+fn relative_list(list: &OsStr, is_null: bool) -> anyhow::Result<OsString> {
+    let shown = escape(list.as_bytes());
+    let mut text = Vec::new();
+    let read = match list.as_bytes() {
+        b"-" => io::stdin().lock().read_to_end(&mut text),
+        _ => std::fs::File::open(list).and_then(|mut file| file.read_to_end(&mut text)),
+    };
+    read.map_err(|error| UsageError::new(format!("failed to open files-from file {shown}: {error}")))?;
+    let end = if is_null { 0 } else { b'\n' };
+    let file = rustix::fs::memfd_create("files-from", rustix::fs::MemfdFlags::empty())?;
+    let mut out = io::BufWriter::new(std::fs::File::from(file));
+    let is_comment = |line: &[u8]| !is_null && matches!(line.first(), Some(b'#' | b';'));
+    for line in text.split(|byte| *byte == end || !is_null && *byte == b'\r').filter(|line| !is_comment(line)) {
+        let path = line.iter().position(|byte| *byte != b'/').map_or(&b""[..], |start| &line[start..]);
+        let path = if path.is_empty() && !line.is_empty() { b"." } else { path };
+        if !path.is_empty() {
+            out.write_all(path)?;
+            out.write_all(&[end])?;
+        }
+    }
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    // The copy reads it by this name, until the process ends.
+    let name = format!("/proc/self/fd/{}", file.into_raw_fd());
+    Ok(name.into())
+}
+
 /// Refuses `HOST::MODULE` and `rsync://`.
 fn refuse_daemons(operands: &[OsString]) -> Result<(), UsageError> {
     let is_daemons = |word: &&OsString| {
@@ -101,13 +157,14 @@ fn refuse_daemons(operands: &[OsString]) -> Result<(), UsageError> {
 }
 
 /// `-R` and `--files-from`: haul's base directory.
-fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> Result<(), UsageError> {
+fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::Result<()> {
     if let Some(list) = &meaning.files_from {
         if operands.len() != 2 {
-            return Err(UsageError::new("--files-from takes one source directory and a destination"));
+            return Err(UsageError::new("--files-from takes one source directory and a destination").into());
         }
         let base = operands.remove(0);
-        let words = [("--infiles=", list), ("--dirbase=", &base)].map(|(option, argument)| joined(option, argument));
+        let list = relative_list(list, meaning.is_null)?;
+        let words = [("--infiles=", &list), ("--dirbase=", &base)].map(|(option, argument)| joined(option, argument));
         meaning.words.extend(words);
         return Ok(());
     }
@@ -127,7 +184,7 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> Result<()
         };
         let of_source = [host, of_path].concat();
         if *base.get_or_insert_with(|| of_source.clone()) != of_source {
-            return Err(UsageError::new("--relative is not supported for sources with different roots"));
+            return Err(UsageError::new("--relative is not supported for sources with different roots").into());
         }
         let rest = rest.strip_prefix(b"/").unwrap_or(rest);
         *source =

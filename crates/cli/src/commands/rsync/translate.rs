@@ -34,6 +34,8 @@ pub struct RsyncMeaning {
     pub keeps_links: bool,
     /// `-R`.
     pub is_relative: bool,
+    /// `-0`: names in lists end with NUL.
+    pub is_null: bool,
     /// `--files-from`.
     pub files_from: Option<OsString>,
     /// `--ignore-missing-args`.
@@ -109,6 +111,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         is_recursive: is_on("recursive"),
         keeps_links: is_on("links"),
         is_relative: is_on("relative"),
+        is_null: is_on("from0"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),
         replaces_trees: is_on("force"),
@@ -169,7 +172,8 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
 /// `-e` and `--rsync-path`: ssh, `sudo` at the host, or another program that takes a host and a command.
 fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
     let text = |name: &str| effective.argument(name).map(|text| text.to_string_lossy().into_owned());
-    let (rsh, program) = (text("rsh"), text("rsync-path").unwrap_or_default());
+    let of_environment = || std::env::var("RSYNC_RSH").ok().filter(|rsh| !rsh.is_empty());
+    let (rsh, program) = (text("rsh").or_else(of_environment), text("rsync-path").unwrap_or_default());
     let is_ssh = |rsh: &str| rsh.split_whitespace().next().is_some_and(|word| word == "ssh" || word.ends_with("/ssh"));
     let command = match &rsh {
         Some(rsh) if !is_ssh(rsh) => format!("{rsh} %H {}", if program.is_empty() { "haul" } else { &program }),
