@@ -90,7 +90,7 @@ fn received_bytes_respect_the_limit() {
     // Data of unknown size: counted on arrival.
     let line = |bytes: &str| format!("head -c {bytes} /dev/zero | \"$0\" - '{}'", server.at(bytes));
     shell(&sandbox, &line("300000")).run().succeeds();
-    sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["of which 24000 are left"]);
+    sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["of which 24.0 kB are left"]);
     shell(&sandbox, &line("1100000")).run().ends(1).says(["limit is 1000 KiB in all"]);
     let mut there = listing(&sandbox.path("shared"));
     there.retain(|name| !name.starts_with('.'));
