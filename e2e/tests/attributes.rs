@@ -255,7 +255,7 @@ fn a_directory_that_gets_another_owner_loses_the_access_control_lists_that_its_s
     }
     for (options, from, owner) in [
         (&["sync"][..], "source/", 0),
-        (&["-r", "-f", "-p"], "source/.", 0),
+        (&["-r", "-f", "--preserve"], "source/.", 0),
         (&["sync", "-aHAX"], "source/", 7),
         (&["sync", "-aHAX", "--chown", "0:0"], "source/", 0),
     ] {
@@ -324,7 +324,7 @@ fn special_files_are_created_on_request() {
     push(&["-r"]).succeeds().says(["is a FIFO", "is a character device"]);
     assert_eq!(listing(&target), [""; 0]);
     for _ in 0..2 {
-        push(&["-rp", "--devices", "--specials"]).succeeds();
+        push(&["-r", "--preserve", "--devices", "--specials"]).succeeds();
         let meta = |name: &str| fs::symlink_metadata(target.join(name)).unwrap();
         assert!(meta("fifo").file_type().is_fifo() && meta("socket").file_type().is_socket());
         assert!(meta("disk").file_type().is_block_device() && meta("disk").rdev() == makedev(1, 77));
@@ -337,5 +337,5 @@ fn special_files_are_created_on_request() {
     // Another device in its place is never replaced.
     fs::remove_file(target.join("disk")).unwrap();
     fifo(&target.join("disk"));
-    push(&["-rp", "-f", "--devices", "--specials"]).ends(1).says(["disk", "is never replaced"]);
+    push(&["-r", "--preserve", "-f", "--devices", "--specials"]).ends(1).says(["disk", "is never replaced"]);
 }

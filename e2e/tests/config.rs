@@ -17,10 +17,10 @@ streams          2                    options.toml:1
 xfrrate          1m                   options.toml:3
 no-deploy        on                   options.toml:2
 
-$ haul config --config options.toml -p --bwlimit 5 --no-deploy=default ann@db1
+$ haul config --config options.toml --preserve --bwlimit 5 --no-deploy=default ann@db1
 options.toml
 
-perms            on                   command line
+preserve         on                   command line
 streams          4                    options.toml:6 [host."db*"]
 bwlimit          5                    command line
 no-deploy        off                  command line
@@ -30,7 +30,7 @@ ignored: options.toml:3: --xfrrate cannot be used with --bwlimit
 $ haul config --config options.toml -vv -4 --json db1
 {"file":"options.toml","host":"db*","line":6,"option":"streams","origin":"file","values":["4"]}
 {"file":"options.toml","host":null,"line":3,"option":"xfrrate","origin":"file","values":["1m"]}
-{"option":"ipv4","origin":"command line","values":[true]}
+{"option":"ipv4","origin":"command line","values":["cst"]}
 {"file":"options.toml","host":null,"line":2,"option":"no-deploy","origin":"file","values":[true]}
 {"option":"verbose","origin":"command line","values":[true,true]}"#;
 
@@ -163,7 +163,7 @@ fn effective_settings_are_shown_with_their_origin() {
     };
     let all = [
         "--config options.toml",
-        "--config options.toml -p --bwlimit 5 --no-deploy=default ann@db1",
+        "--config options.toml --preserve --bwlimit 5 --no-deploy=default ann@db1",
         "--config options.toml -vv -4 --json db1",
     ];
     assert_eq!(all.map(shown).join("\n\n"), SHOWN);

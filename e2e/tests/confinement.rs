@@ -172,7 +172,7 @@ fn copies_stay_inside_while_their_paths_are_exchanged_at_both_ends() {
     let (mut runs, mut copied, begun) = (0, 0, Instant::now());
     while begun.elapsed() < Duration::from_secs(seconds) {
         undo(&source, &target);
-        let run = raced(&pairs, || sandbox.haul(["--json", "-r", "-f", "-p", "source", "target"]).run());
+        let run = raced(&pairs, || sandbox.haul(["--json", "-r", "-f", "--preserve", "source", "target"]).run());
         assert!(matches!(run.status, Some(0 | 1)), "{}", run.account());
         copied += run.summary()["files_copied"].as_u64().unwrap_or(0);
         runs += 1;
@@ -204,13 +204,13 @@ fn somebody_elses_file_of_the_same_size_and_time_gets_no_set_id_bits() {
     fs::File::options().write(true).open(&planted).and_then(|file| file.set_modified(modified)).expect("it can be set");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o4755)).expect("it is ours");
     chown(&planted, Some(NOBODY), Some(NOBODY)).expect("root may");
-    sandbox.haul(["-p", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "another user"]);
+    sandbox.haul(["--preserve", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "another user"]);
     let meta = fs::metadata(&planted).expect("it is there");
     assert_eq!((meta.uid(), meta.mode() & 0o7777), (NOBODY, 0o644));
     // A file of this user's may have come from another one, unless its contents are compared.
     chown(&planted, Some(0), Some(0)).expect("root may");
-    sandbox.haul(["-p", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "were not compared"]);
-    for options in [&["-f", "-p"][..], &["sync"]] {
+    sandbox.haul(["--preserve", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "were not compared"]);
+    for options in [&["-f", "--preserve"][..], &["sync"]] {
         fs::write(&planted, "evil")
             .and_then(|()| fs::set_permissions(&planted, fs::Permissions::from_mode(0o644)))
             .expect("it is ours");
@@ -248,7 +248,7 @@ fn in_place_nothing_is_written_into_another_users_file() {
     if !is_root_or_skip("files of another user") {
         return;
     }
-    for options in [&["-f"][..], &["-f", "-p"], &["sync", "-aHAX"], &["-f", "--delta", "blocks"]] {
+    for options in [&["-f"][..], &["-f", "--preserve"], &["sync", "-aHAX"], &["-f", "--delta", "blocks"]] {
         for size in [9, 2_000_000] {
             let sandbox = Sandbox::new();
             let source = sandbox.big_file("tool", size);
@@ -277,7 +277,7 @@ fn in_place_the_final_owners_file_is_written_and_gets_no_set_id_bits() {
         chown(&source, Some(4242), Some(4242)).expect("root may");
         fs::set_permissions(&source, fs::Permissions::from_mode(mode)).expect("root may");
         let held = planted(&sandbox, "target/tool", "old and longer");
-        sandbox.haul(["-f", "-p", "--inplace", "tool", "target/tool"]).run().succeeds();
+        sandbox.haul(["-f", "--preserve", "--inplace", "tool", "target/tool"]).run().succeeds();
         let there = fs::metadata(sandbox.path("target/tool")).expect("it is there");
         let before = held.metadata().expect("it is open");
         assert_eq!((there.ino() == before.ino(), there.mode() & 0o7777), (is_in_place, mode));
@@ -294,7 +294,7 @@ fn another_users_file_is_copied_anew_instead_of_changing_its_owner() {
         &["sync"][..],
         &["sync", "-aHAX"],
         &["sync", "--chown", "7:7"],
-        &["-r", "-f", "-p"],
+        &["-r", "-f", "--preserve"],
         &["sync", "--compare", "digest"],
     ];
     for options in all {
@@ -321,7 +321,7 @@ fn another_users_file_is_copied_anew_instead_of_changing_its_owner() {
     let source = sandbox.file("source/a", "same");
     let held = planted(&sandbox, "target/a", "evil");
     held.set_modified(source.metadata().and_then(|meta| meta.modified()).expect("a time")).expect("it can be set");
-    sandbox.haul(["-p", "source/a", "target/a"]).run().ends(1).says(["belongs to another user", "use -f"]);
+    sandbox.haul(["--preserve", "source/a", "target/a"]).run().ends(1).says(["belongs to another user", "use -f"]);
     assert_eq!(held.metadata().expect("it is open").uid(), 4242);
 }
 

@@ -243,7 +243,7 @@ fn a_file_that_a_mount_opens_to_all_is_named() {
     fs::set_permissions(sandbox.path("private"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let words = "odd/a: open to more users than the mode permits: this file system shows mode 777 instead of 600";
     sandbox.haul(["private", "odd/a"]).run().succeeds().says([words]);
-    let asked = sandbox.haul(["-p", "private", "odd/b"]).run().ends(1);
+    let asked = sandbox.haul(["--preserve", "private", "odd/b"]).run().ends(1);
     asked.says(["odd/b: complete, but the mode cannot be set: this file system ignores it", "failed      1 entry"]);
     assert_eq!(contents(&sandbox.path("odd/b")), b"x");
 }

@@ -119,7 +119,7 @@ fn another_users_file_gets_no_hard_link_unless_the_source_has_its_owner() {
     fs::remove_file(sandbox.path("target/b/further")).unwrap();
     chown(sandbox.path("target/b"), Some(0), None).unwrap();
     chown(&file, Some(12_345), None).unwrap();
-    run(&["-p", "-f"]).succeeds();
+    run(&["--preserve", "-f"]).succeeds();
     let further = sandbox.path("target/b/further");
     assert_eq!((inode(&further), fs::metadata(&further).unwrap().uid()), (inode(&first), 12_345));
 }

@@ -488,7 +488,7 @@ fn an_impossible_job_is_refused_with_the_remedy() {
     gone.says(["gone: No such file", "mounts the source"]);
     assert!((1..6).all(|number| !sandbox.path(format!("job{number}")).exists()), "nothing is made");
     job(&sandbox, &["plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
-    job(&sandbox, &["plan", "-r", "-p", "--dir", "job", "src", "to"]).run().ends(2).says(["there is a job"]);
+    job(&sandbox, &["plan", "-r", "--preserve", "--dir", "job", "src", "to"]).run().ends(2).says(["there is a job"]);
     job(&sandbox, &["plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
     shard(&sandbox, 7).run().ends(2).says(["there is no shard 7", "0 to 0"]);
     job(&sandbox, &["shard", "job"]).run().ends(2).says(["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"]);

@@ -27,7 +27,7 @@ fn tree(sandbox: &Sandbox) {
 }
 
 fn run(sandbox: &Sandbox) {
-    let words = ["run", "-r", "-p", "--dir", "job", "--shard-files", "10", "--shard-range", "1m", "--local", "2"];
+    let words = ["run", "-r", "--preserve", "--dir", "job", "--shard-files", "10", "--shard-range", "1m", "--local", "2"];
     let run = job(sandbox, &words).args(["--then-verify", "src", "to"]).run().succeeds();
     prints(run, SAME);
 }
@@ -93,7 +93,7 @@ fn each_difference_is_found_by_the_shard_of_its_file_or_by_the_last_step() {
     prints(job(&sandbox, &["finish", "job/verify"]).run().ends(1), "5 entries differ");
 
     // The job repairs the differences, and another comparison starts from scratch.
-    sandbox.haul(["sync", "--compare", "digest", "-p", "src", "to"]).run().succeeds();
+    sandbox.haul(["sync", "--compare", "digest", "--preserve", "src", "to"]).run().succeeds();
     prints(job(&sandbox, &["verify", "job"]).run().succeeds(), SAME);
     assert_eq!((verified(&sandbox), differences(&sandbox)), (Some(true), Vec::new()));
 }

@@ -300,7 +300,7 @@ fn directories_above_a_source_with_a_base_have_its_modes() {
     };
     for (target, options, expected) in [
         ("listed", &["--infiles", "list"][..], [0o700, 0o755, 0o755]),
-        ("preserved", &["-p", "--infiles", "list"], [0o700, 0o775, 0o755]),
+        ("preserved", &["--preserve", "--infiles", "list"], [0o700, 0o775, 0o755]),
         ("operands", &["private/deep/key", "closed/key"], [0o700, 0o755, 0o755]),
         ("asked", &["--mode", "0750/", "--infiles", "list"], [0o750, 0o750, 0o750]),
     ] {

@@ -81,7 +81,7 @@ fn modes_are_preserved_on_request() {
     }
     let sandbox = Sandbox::new();
     tree_of_modes(&sandbox);
-    shell(&sandbox, r#"umask 077; exec "$0" -r -p source target"#).run().succeeds();
+    shell(&sandbox, r#"umask 077; exec "$0" -r --preserve source target"#).run().succeeds();
     let modes = Attributes { modes: true, mtimes: true, ..Attributes::default() };
     compare_with(&sandbox.path("source"), &sandbox.path("target"), modes).unwrap();
 }
@@ -143,9 +143,9 @@ fn owners_are_preserved_on_request() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
     let all = Attributes { modes: true, owners: true, mtimes: true, symlink_mtimes: true, ..Attributes::default() };
 
-    sandbox.haul(["-r", "-p", "source", "here"]).run().succeeds();
+    sandbox.haul(["-r", "--preserve", "source", "here"]).run().succeeds();
     compare_with(&sandbox.path("source"), &sandbox.path("here"), all).unwrap();
-    remote.haul(&sandbox).args(["-r", "-p", "source"]).arg(remote.at(sandbox.path("there"))).run().succeeds();
+    remote.haul(&sandbox).args(["-r", "--preserve", "source"]).arg(remote.at(sandbox.path("there"))).run().succeeds();
     compare_with(&sandbox.path("source"), &sandbox.path("there"), all).unwrap();
 
     sandbox.haul(["-r", "source", "not asked"]).run().succeeds();
@@ -162,7 +162,7 @@ fn an_unprivileged_user_gets_no_set_id_bits() {
     let file = sandbox.file("source/tool", "owned by root, set-id");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
     give_to_user(&sandbox.dir("target"));
-    let run = sandbox.haul_of_user(["-p", "source/tool", "target/tool"]).run();
+    let run = sandbox.haul_of_user(["--preserve", "source/tool", "target/tool"]).run();
     let meta = fs::metadata(sandbox.path("target/tool")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
     assert_eq!((meta.uid(), meta.mode() & 0o7777), (user(), 0o755), "{}", run.account());
 }

@@ -203,7 +203,7 @@ fn pipes_are_the_clients_and_programs_nobodys() {
     sandbox.haul(["--infiles", "list", &server.at(".")]).run().succeeds();
     sandbox.file("list", format!("{}\n", server.at("tree")));
     sandbox.haul(["--infiles", "list", "back"]).run().ends(2).says(["reads no lists"]);
-    sandbox.haul(["-p", "tree", &server.line]).run().ends(2).says(["omit -p"]);
+    sandbox.haul(["--preserve", "tree", &server.line]).run().ends(2).says(["omit -p"]);
     sandbox.haul(["--mode", "4755", "tree", &server.line]).run().ends(2).says(["no set-id"]);
     sandbox.haul(["--mode", "666", "tree", &server.at("open")]).run().succeeds();
     assert_eq!(mode(&sandbox.path("shared/open")) & 0o022, 0, "the umask holds");

@@ -27,8 +27,8 @@ fn a_tree_is_pushed_and_pulled() {
     let remote = Remote::new(&sandbox);
     let source = sandbox.tree("source");
     let there = sandbox.dir("there");
-    remote.haul(&sandbox).args(["-r", "-p", "source"]).arg(remote.at(&there)).run().succeeds();
-    remote.haul(&sandbox).args(["-r", "-p"]).arg(remote.at(there.join("source"))).arg("back").run().succeeds();
+    remote.haul(&sandbox).args(["-r", "--preserve", "source"]).arg(remote.at(&there)).run().succeeds();
+    remote.haul(&sandbox).args(["-r", "--preserve"]).arg(remote.at(there.join("source"))).arg("back").run().succeeds();
     let all = Attributes { modes: true, owners: true, mtimes: true, ..Attributes::default() };
     compare_with(&source, &sandbox.path("there/source"), all).unwrap();
     compare_with(&source, &sandbox.path("back"), all).unwrap();

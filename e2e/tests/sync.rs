@@ -508,7 +508,7 @@ fn among_several_sources_the_first_one_counts_in_every_run() {
         assert_eq!(fs::metadata(there.join("d")).unwrap().mode() & 0o777, 0o750);
         assert_eq!(mtime(&there.join("d")), (OLD.0, OLD.1.into()));
         let verify = |sources: &[&str]| {
-            let haul = sandbox.haul(["verify", "-r", "-p"]).args(remote.sshd().haul_args()).args(sources);
+            let haul = sandbox.haul(["verify", "-r", "--preserve"]).args(remote.sshd().haul_args()).args(sources);
             haul.arg(remote.at(&there)).run()
         };
         verify(&["b/.", "c/.", "x"]).succeeds();

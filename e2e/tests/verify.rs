@@ -138,7 +138,7 @@ fn the_same_trees_are_identical_and_stay_untouched() {
     let before = stamps(&sandbox.path(""));
     for (way, all_options) in [
         (Way::Local, &[&["-s", "1", "--unbuffered", "st"][..]][..]),
-        (Way::Push, &[&[], &["-p", "--frame", "256k"]]),
+        (Way::Push, &[&[], &["--preserve", "--frame", "256k"]]),
         (Way::Pull, &[&["--cache", "drop"]]),
     ] {
         for options in all_options {
@@ -250,7 +250,7 @@ fn modes_and_owners_count_with_p_and_times_never() {
         }
     }
     let expected = expected.into_iter().map(|(path, what)| (path.into(), what.to_owned())).collect();
-    let run = twins.verify(Way::Local, &["-p"]).run().ends(1);
+    let run = twins.verify(Way::Local, &["--preserve"]).run().ends(1);
     assert_eq!(twins.named(&run), expected, "{}", run.account());
     run.says(["has mode 4700, but at the source"]);
 }
