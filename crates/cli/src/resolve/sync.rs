@@ -215,15 +215,20 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
     Ok(())
 }
 
-/// Sets the options that a sync implies. A server keeps modes and owners only on request.
+/// Sets the options that a sync implies.
 pub fn imply(options: &mut CopyOptions, values: &Values, target: &Location) {
+    imply_selection(options, values, target);
+    options.target.write.overwrite =
+        if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
+}
+
+/// Sets what a sync and its comparison imply. A server keeps modes and owners only on request.
+pub fn imply_selection(options: &mut CopyOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
     options.source.recursive = true;
     if keeps_modes {
         options.metadata.rights = RightsOptions::ALL;
     }
-    options.target.write.overwrite =
-        if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
     options.target.sync.into = true;
 }
 
