@@ -114,6 +114,7 @@ fn planned(
     sync::refuse_incomplete(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
+    operands.last().map_or(Ok(()), |target| sync::refuse_wide_deletion(values, target))?;
     if is_sync {
         sources = sources.into_iter().map(contents).collect();
         sync::imply(&mut settings.options, values, &target);
