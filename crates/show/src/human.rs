@@ -275,7 +275,7 @@ impl Show for Human {
         match outcome {
             Ok(result) if self.level >= Verbosity::Normal => {
                 let headline = match result.is_dry {
-                    true => self.tally.headline(result.times.elapsed),
+                    true => self.tally.headline(result.planned, result.times.elapsed),
                     false => summary::headline(result),
                 };
                 self.text.plain(format!("{headline}\n{}", self.details(result)).trim_end());

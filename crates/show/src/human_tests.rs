@@ -188,7 +188,7 @@ fn an_unfinished_copy_says_how_far_it_came_and_resumes_only_what_was_kept() {
 fn a_dry_run_ends_with_its_planned_changes() {
     let dry = Summary { is_dry: true, ..example() };
     let shown = printed(Verbosity::Normal, &Ok(dry));
-    let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
+    let first = "\ndry run: would delete 1; checked in 4 min 44 s\n";
     assert!(shown.contains(first), "{shown}");
     assert!(!printed(Verbosity::Normal, &Ok(example())).contains("dry run"));
 }
