@@ -27,7 +27,8 @@ fn tree(sandbox: &Sandbox) {
 }
 
 fn run(sandbox: &Sandbox) {
-    let words = ["run", "-r", "--preserve", "--dir", "job", "--shard-files", "10", "--shard-range", "1m", "--local", "2"];
+    let words =
+        ["run", "-r", "--preserve", "--dir", "job", "--shard-files", "10", "--shard-range", "1m", "--local", "2"];
     let run = job(sandbox, &words).args(["--then-verify", "src", "to"]).run().succeeds();
     prints(run, SAME);
 }
@@ -96,6 +97,20 @@ fn each_difference_is_found_by_the_shard_of_its_file_or_by_the_last_step() {
     sandbox.haul(["sync", "--compare", "digest", "--preserve", "src", "to"]).run().succeeds();
     prints(job(&sandbox, &["verify", "job"]).run().succeeds(), SAME);
     assert_eq!((verified(&sandbox), differences(&sandbox)), (Some(true), Vec::new()));
+}
+
+#[test]
+fn a_sync_job_is_compared_with_the_modes_that_it_keeps() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    sandbox.dir("to");
+    job(&sandbox, &["run", "--sync", "--dir", "job", "src/", "to"]).run().succeeds();
+    prints(job(&sandbox, &["verify", "job"]).run().succeeds(), SAME);
+    sandbox.haul(["verify", "--sync", "src/", "to"]).run().succeeds();
+    fs::set_permissions(sandbox.path("to/0/8"), Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(sandbox.path("src/0/8"), Permissions::from_mode(0o640)).unwrap();
+    prints(job(&sandbox, &["verify", "job"]).run().ends(1), "1 entry differs");
+    sandbox.haul(["verify", "--sync", "src/", "to"]).run().ends(1).says(["has mode 0600"]);
 }
 
 #[test]

@@ -273,3 +273,16 @@ fn the_manual_and_completions_are_made_from_the_table() {
         }
     }
 }
+
+#[test]
+fn a_file_gets_ten_failures_and_their_number_and_a_log_gets_all() {
+    let sandbox = Sandbox::new();
+    sandbox.dir("target");
+    let gone: Vec<_> = (0..13).map(|number| format!("./gone{number}")).collect();
+    let copy = || sandbox.haul(&gone).arg("target");
+    let run = copy().run().ends(1).says(["3 more failures: --json or --logfile FILE lists all"]);
+    assert_eq!(run.stderr.matches("gone").count(), 10, "{}", run.account());
+    copy().args(["--logfile", "log"]).run().ends(1);
+    let log = std::fs::read_to_string(sandbox.path("log")).unwrap();
+    assert!(log.matches("gone").count() == 13 && !log.contains("more failures"), "{log}");
+}

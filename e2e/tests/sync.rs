@@ -597,7 +597,16 @@ fn a_dry_run_reports_all_changes_and_touches_nothing() {
         ] {
             assert!(told.contains(&expected.to_owned()), "{expected} is not among {told:?}");
         }
-        assert_eq!(dry.summary()["dry_run"], true);
+        let summary = dry.summary();
+        let planned: Vec<_> = (dry.events().into_iter())
+            .filter(|event| event["what"] == "file" && (event["change"] == "created" || event["change"] == "replaced"))
+            .collect();
+        let bytes: u64 = planned.iter().filter_map(|event| event["bytes"].as_u64()).sum();
+        assert_eq!(summary["dry_run"], true);
+        assert!(
+            bytes > 0 && summary["files_planned"] == planned.len() && summary["bytes_planned"] == bytes,
+            "{summary}"
+        );
     }
     let told = items(&sync(&sandbox, &["--json", "--delete", "--dry-run"]).succeeds());
     assert_eq!(items(&sync(&sandbox, &["--json", "--delete", "--items"]).succeeds()), told);

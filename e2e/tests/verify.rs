@@ -408,11 +408,47 @@ fn verify_finds_arguments_at_the_destination_of_a_copy() {
         .haul(["verify", "-r", "source", "other"])
         .run()
         .ends(1)
-        .says(["other/source: is missing", "end the source in source/. to compare its contents with other"]);
+        .says(["other/source: is missing", "hint: haul verify -r source/. other"]);
     sandbox.haul(["verify", "note", "source", "nowhere"]).run().ends(1).says(["nowhere does not exist"]);
     sandbox.haul(["verify", "source", "copy"]).run().ends(1).says(["-r"]);
     sandbox.haul(["verify", "note", "/dev/null"]).run().ends(1).says(["nothing to compare with"]);
     assert!(!sandbox.path("nowhere").exists());
+}
+
+#[test]
+fn verify_of_a_sync_finds_what_the_sync_wrote() {
+    let sandbox = Sandbox::new();
+    let source = sandbox.tree("source");
+    sandbox.file("note", "a note");
+    let remote = Remote::new(&sandbox);
+    let there = |path: &str| remote.at(sandbox.path(path));
+    for (sources, target) in [
+        (&["source/"][..], "contents".into()),
+        (&["source"], "named".into()),
+        (&["note"], "new".into()),
+        (&["source/", "note"], "both".into()),
+        (&["source/"], there("contents there")),
+        (&["source"], there("named there")),
+    ] {
+        let is_remote = target.as_encoded_bytes().ends_with(b" there");
+        let login = if is_remote { remote.sshd().haul_args() } else { Vec::new() };
+        let haul = |words: &[&str]| sandbox.haul(words).args(&login).args(sources).arg(&target);
+        haul(&["sync"]).run().succeeds();
+        let verify = || haul(&["verify", "--sync"]);
+        verify().run().succeeds().says(["identical"]);
+        if *sources != ["note"] {
+            let kept = fs::metadata(source.join("x")).unwrap().permissions();
+            fs::set_permissions(source.join("x"), Permissions::from_mode(0o700)).unwrap();
+            verify().run().ends(1).says(["has mode"]);
+            fs::set_permissions(source.join("x"), kept).unwrap();
+        }
+    }
+    let wrong = sandbox.haul(["verify", "-r", "source/", "contents"]).run().ends(1);
+    wrong.says(["contents/source: is missing", "hint: haul verify --sync -r source/ contents"]);
+    sandbox.haul(["verify", "--sync", "--exclude", "/x", "source/", "contents"]).run().succeeds();
+    sandbox.file("contents/x/extraneous", "");
+    sandbox.haul(["verify", "--sync", "source/", "contents"]).run().ends(1).says(["is extraneous"]);
+    sandbox.haul(["verify", "--sync", "--exclude", "/x", "source/", "contents"]).run().succeeds();
 }
 
 #[test]

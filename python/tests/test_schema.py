@@ -17,7 +17,6 @@ from haul._decode import field_types
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/reference/json.schema.json").read_text())
 # Fields that no line has: the client gathers them from several lines.
 GATHERED = {
-    summaries.CopySummary: {"files_planned", "bytes_planned"},
     summaries.VerifySummary: {"different"},
     summaries.SurveySummary: {
         "sizes",

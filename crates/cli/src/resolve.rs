@@ -131,6 +131,9 @@ fn planned(
     sync::refuse_incomplete(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
+    if let Some(target) = operands.last().filter(|_| rules != CopyRules::Rsync) {
+        sync::refuse_wide_deletion(values, target)?;
+    }
     if is_sync {
         sources = sources.into_iter().map(contents).collect();
         sync::follow(&mut settings.options, values);

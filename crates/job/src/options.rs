@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_base::copy::spec::{
-    CopyOptions, DeleteMode, FilterOptions, Fsync, LiveSourceOptions, Login, MetadataOptions, PartialOptions,
-    PatternList, RemoteAccess, RightsOptions, SourceOptions, StorageOptions, StreamOptions, TargetOptions,
+    CopyOptions, DeleteMode, FilterOptions, Fsync, LiveSourceOptions, Login, PartialOptions, PatternList, RemoteAccess,
+    SourceOptions, StorageOptions, StreamOptions, TargetOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,6 @@ pub struct JobOptions {
     pub access: RemoteAccess,
     /// Whether the configuration of a node completes the login. Not with a typed configuration file.
     pub completes_login: bool,
-    /// What a comparison includes: what the command line preserves. A sync keeps all in any case.
-    pub compared_rights: RightsOptions,
     /// `--secret-file`.
     pub secret_file: Option<PathBuf>,
     /// `--timelimit`: the time limit of a step.
@@ -76,7 +74,7 @@ impl JobOptions {
         let mut options = CopyOptions {
             compare: true,
             source,
-            metadata: MetadataOptions { rights: self.compared_rights, ..metadata },
+            metadata,
             streams: StreamOptions {
                 count: streams.count,
                 frame_bytes: streams.frame_bytes,
@@ -176,7 +174,6 @@ impl Default for JobOptions {
             copy: CopyOptions::default(),
             access: RemoteAccess::default(),
             completes_login: true,
-            compared_rights: RightsOptions::default(),
             secret_file: None,
             time_limit: None,
             display: JobDisplay::default(),

@@ -107,7 +107,9 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
         _ => human::Verbosity::Files,
     };
     let mut human = human::Human::new(output(display)?, level);
-    if display.log.is_none() && terminal::stderr_is_terminal() {
+    if display.log.is_some() {
+        human = human.with_all_failures();
+    } else if terminal::stderr_is_terminal() {
         human = human.on_terminal();
     }
     let human = match display.mode {

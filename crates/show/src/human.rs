@@ -14,7 +14,7 @@ use crate::items::{self, Tally};
 use crate::text::{TextOutput, harmless};
 use crate::{Show, names, parts, paths, streams, summary};
 
-/// Most failures listed on a terminal; the others are counted.
+/// Most failures listed, except in a log; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
 /// Most remembered hints, which are not repeated.
 const HINTS_REMEMBERED: usize = 64;
@@ -50,11 +50,10 @@ pub struct Human {
 }
 
 /// Failures of single files so far.
-#[derive(Default)]
 struct FailureList {
     count: u64,
-    /// Failures to list at most; `None`: all.
-    limit: Option<u64>,
+    /// Failures to list at most.
+    limit: u64,
     /// Hints printed already.
     hints: HashSet<String>,
 }
@@ -63,7 +62,7 @@ impl FailureList {
     /// The text to print for a failure: without a hint that was printed before, or nothing beyond the limit.
     fn next<'a>(&mut self, message: &'a str) -> Option<&'a str> {
         self.count = self.count.saturating_add(1);
-        if self.limit.is_some_and(|limit| self.count > limit) {
+        if self.count > self.limit {
             return None;
         }
         let Some((cause, hint)) = message.split_once('\n') else { return Some(message) };
@@ -78,7 +77,7 @@ impl FailureList {
 
     /// One line for all failures beyond the limit.
     fn remainder(&self) -> Option<String> {
-        let more = self.limit.map_or(0, |limit| self.count.saturating_sub(limit));
+        let more = self.count.saturating_sub(self.limit);
         let counted = crate::units::counted(more, "more failure", "more failures");
         (more > 0).then(|| format!("{counted}: --json or --logfile FILE lists all"))
     }
@@ -87,7 +86,8 @@ impl FailureList {
 impl Human {
     /// Writes messages of `level` to `text`.
     pub fn new(text: TextOutput, level: Verbosity) -> Self {
-        let (tally, failures) = (Tally::default(), FailureList::default());
+        let (tally, failures) =
+            (Tally::default(), FailureList { count: 0, limit: FAILURES_SHOWN, hints: HashSet::new() });
         Self { text, list: None, failed: None, level, is_terminal: false, tally, failures, stopped: None }
     }
 
@@ -96,10 +96,14 @@ impl Human {
         Self { list: Some(list), ..self }
     }
 
-    /// Adapts to a terminal: few failures are listed, and slow logins reported.
-    pub fn on_terminal(mut self) -> Self {
-        self.is_terminal = true;
-        self.failures.limit = Some(FAILURES_SHOWN);
+    /// Adapts to a terminal: slow logins are reported.
+    pub fn on_terminal(self) -> Self {
+        Self { is_terminal: true, ..self }
+    }
+
+    /// Lists all failures, for a log.
+    pub fn with_all_failures(mut self) -> Self {
+        self.failures.limit = u64::MAX;
         self
     }
 
@@ -271,7 +275,7 @@ impl Show for Human {
         match outcome {
             Ok(result) if self.level >= Verbosity::Normal => {
                 let headline = match result.is_dry {
-                    true => self.tally.headline(result.times.elapsed),
+                    true => self.tally.headline(result.planned, result.times.elapsed),
                     false => summary::headline(result),
                 };
                 self.text.plain(format!("{headline}\n{}", self.details(result)).trim_end());

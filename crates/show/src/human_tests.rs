@@ -49,19 +49,19 @@ fn a_hint_is_printed_once_for_each_cause() {
         "haul: 0: full\n      hint: free some\nhaul: 1: full\nhaul: 2: locked\n      hint: ask\nhaul: 3: full\n";
     assert_eq!(failures(|human| human, messages), lines);
     // Peers word the hints: no more are kept than a limit.
-    let all = failures(|human| human, (0..200).chain(0..200).map(|number| format!("full\n{number}")));
+    let all = failures(Human::with_all_failures, (0..200).chain(0..200).map(|number| format!("full\n{number}")));
     assert_eq!(all.lines().count(), 800 - HINTS_REMEMBERED, "{all}");
 }
 
 #[test]
-fn a_terminal_lists_ten_failures_and_counts_the_others() {
+fn ten_failures_are_listed_and_the_others_counted_except_in_a_log() {
     let many = |count| (0..count).map(|_| "full".to_owned());
-    let last = |count: usize| failures(Human::on_terminal, many(count)).lines().last().unwrap().to_owned();
+    let last = |count: usize| failures(|human| human, many(count)).lines().last().unwrap().to_owned();
     assert_eq!(last(10), "haul: 9: full");
-    assert_eq!(last(11), "haul: 1 more failure: --json or -l FILE lists all");
-    assert_eq!(last(1010), "haul: 1,000 more failures: --json or -l FILE lists all");
+    assert_eq!(last(11), "haul: 1 more failure: --json or --logfile FILE lists all");
+    assert_eq!(last(1010), "haul: 1,000 more failures: --json or --logfile FILE lists all");
     assert_eq!(failures(Human::on_terminal, many(1010)).lines().count(), 11);
-    assert_eq!(failures(|human| human, many(1010)).lines().count(), 1010, "a log lists all");
+    assert_eq!(failures(Human::with_all_failures, many(1010)).lines().count(), 1010);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn an_unfinished_copy_says_how_far_it_came_and_resumes_only_what_was_kept() {
 fn a_dry_run_ends_with_its_planned_changes() {
     let dry = Summary { is_dry: true, ..example() };
     let shown = printed(Verbosity::Normal, &Ok(dry));
-    let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
+    let first = "\ndry run: would delete 1; checked in 4 min 44 s\n";
     assert!(shown.contains(first), "{shown}");
     assert!(!printed(Verbosity::Normal, &Ok(example())).contains("dry run"));
 }

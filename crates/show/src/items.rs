@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use haul_base::copy::event::{ChangeKind, ChangeReasons, EntryKind, ItemChange};
+use haul_base::copy::summary::PlannedTotals;
 use haul_proto::path::escape;
 use serde::Serialize;
 
 use crate::differences::name;
-use crate::units::{count, duration};
+use crate::units::{count, counted, duration, files, size};
 
 /// The names of reasons, for people and programs.
 const REASONS: [(ChangeReasons, &str); 8] = [
@@ -81,8 +82,8 @@ fn reasons(item: &ItemChange) -> Vec<&'static str> {
 /// Totals of each kind.
 #[derive(Debug, Default)]
 pub struct Tally {
-    made: u64,
-    replaced: u64,
+    /// Directories, links and special files, created or replaced.
+    others: u64,
     adjusted: u64,
     linked: u64,
     removed: u64,
@@ -92,8 +93,8 @@ impl Tally {
     /// Counts one more.
     pub fn add(&mut self, item: &ItemChange) {
         *match item.change {
-            ChangeKind::Made => &mut self.made,
-            ChangeKind::Replaced(_) => &mut self.replaced,
+            ChangeKind::Made | ChangeKind::Replaced(_) if item.what == EntryKind::File => return,
+            ChangeKind::Made | ChangeKind::Replaced(_) => &mut self.others,
             ChangeKind::Adjusted(_) => &mut self.adjusted,
             ChangeKind::Linked => &mut self.linked,
             ChangeKind::Removed => &mut self.removed,
@@ -101,27 +102,22 @@ impl Tally {
     }
 
     /// The first line of the summary of a dry run.
-    pub fn headline(&self, elapsed: Duration) -> String {
+    pub fn headline(&self, planned: PlannedTotals, elapsed: Duration) -> String {
+        let copied = format!("copy {}, {}", files(planned.files), size(planned.bytes));
+        let made = format!("create {}", counted(self.others, "other entry", "other entries"));
+        let adjusted = format!("adjust the metadata of {}", count(self.adjusted));
         let all = [
-            (self.made, "created"),
-            (self.replaced, "replaced"),
-            (self.adjusted, "adjusted"),
-            (self.linked, "linked"),
-            (self.removed, "deleted"),
+            (planned.files, copied),
+            (self.others, made),
+            (self.adjusted, adjusted),
+            (self.linked, format!("link {}", count(self.linked))),
+            (self.removed, format!("delete {}", count(self.removed))),
         ];
-        let some: Vec<_> = all.iter().filter(|(number, _)| *number > 0).collect();
-        let words: Vec<_> = some
-            .iter()
-            .enumerate()
-            .map(|(at, (number, word))| {
-                let would = if at == 0 { "would be " } else { "" };
-                format!("{} {would}{word}", count(*number))
-            })
-            .collect();
+        let acts: Vec<_> = all.into_iter().filter(|(number, _)| *number > 0).map(|(_, act)| act).collect();
         let elapsed = duration(elapsed);
-        match words.is_empty() {
+        match acts.is_empty() {
             true => format!("dry run: nothing would be changed; checked in {elapsed}"),
-            false => format!("dry run: {}; nothing was changed, checked in {elapsed}", words.join(", ")),
+            false => format!("dry run: would {}; checked in {elapsed}", acts.join("; ")),
         }
     }
 }
@@ -190,13 +186,16 @@ pub(crate) mod tests {
         let headline = |items: &[(Vec<u8>, ItemChange)]| {
             let mut tally = Tally::default();
             items.iter().for_each(|(_, item)| tally.add(item));
-            tally.headline(Duration::from_millis(120))
+            let is_file = |item: &ItemChange| item.what == EntryKind::File;
+            let is_copied = |item: &ItemChange| matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
+            let files = items.iter().filter(|(_, item)| is_file(item) && is_copied(item)).count() as u64;
+            tally.headline(PlannedTotals { files, bytes: files * 1_500_000_000 }, Duration::from_millis(120))
         };
         let all = every_item();
-        insta::assert_snapshot!([headline(&all), headline(&all[2..3]), headline(&[])].join("\n"), @r#"
-            dry run: 2 would be created, 2 replaced, 1 adjusted, 1 linked, 2 deleted; nothing was changed, checked in 0.12 s
-            dry run: 1 would be replaced; nothing was changed, checked in 0.12 s
-            dry run: nothing would be changed; checked in 0.12 s
-            "#);
+        insta::assert_snapshot!([headline(&all), headline(&all[2..3]), headline(&[])].join("\n"), @"
+        dry run: would copy 2 files, 3.00 GB; create 2 other entries; adjust the metadata of 1; link 1; delete 2; checked in 0.12 s
+        dry run: would copy 1 file, 1.50 GB; checked in 0.12 s
+        dry run: nothing would be changed; checked in 0.12 s
+        ");
     }
 }

@@ -11,7 +11,7 @@ use haul_base::copy::event::{
 };
 use haul_base::copy::spec::Cipher;
 use haul_base::copy::summary::{
-    ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary, Summary, TransferTotals,
+    ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary, PlannedTotals, Summary, TransferTotals,
 };
 use haul_proto::wire::counters::{Counters, PathFigures};
 
@@ -112,6 +112,7 @@ pub fn example() -> Summary {
         delta: None,
         sync: SyncCounters::default(),
         is_dry: false,
+        planned: PlannedTotals::default(),
         is_timed: false,
         is_resumable: false,
         ends: [(12_300, 4_100, 41_000_000), (14_100, 6_200, 57_500_000)].map(|(cpu_ms, system_ms, peak_bytes)| {

@@ -21,7 +21,7 @@ from ._options import (
 )
 from ._wording import error_of, in_python
 from .errors import VANISHED, HaulError, PartialFailure, SourceNotFound, UnexpectedOutput
-from .events import Differs, Error, Event, Failed, Item, parse_event
+from .events import Differs, Error, Event, Failed, parse_event
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 
 S = TypeVar("S", bound=Summary)
@@ -85,7 +85,6 @@ class Outcome(Generic[S]):
     error: Optional[Error] = None
     failures: list[Failed] = field(default_factory=list)
     rows: dict[type[Event], list[Any]] = field(default_factory=dict)
-    planned: list[int] = field(default_factory=lambda: [0, 0])
     stderr: deque[str] = field(default_factory=lambda: deque(maxlen=STDERR_LINES_MAX))
 
     def read(self, line: bytes) -> Event:
@@ -99,9 +98,6 @@ class Outcome(Generic[S]):
             self.error = event
         elif isinstance(event, Failed):
             keep(self.failures, event)
-        elif isinstance(event, Item) and event.what == "file" and event.change in ("created", "replaced"):
-            self.planned[0] += 1
-            self.planned[1] += event.bytes or 0
         elif type(event) in TABLES:
             keep(self.rows.setdefault(type(event), []), event)
         return event
@@ -142,8 +138,6 @@ class Outcome(Generic[S]):
                 tables[name] = tuple(self.rows.get(kind, ()))
         if isinstance(summary, SurveySummary):
             tables["failures"] = tuple(self.failures)
-        if isinstance(summary, CopySummary) and summary.dry_run:
-            tables["files_planned"], tables["bytes_planned"] = self.planned
         return replace(summary, **tables)
 
     def partial_failure(self, summary: Summary) -> HaulError:

@@ -38,6 +38,8 @@ pub struct Summary {
     pub compression: Option<CompressionResult>,
     /// Dry run: changes were reported, not made.
     pub is_dry: bool,
+    /// What a dry run would copy; zero otherwise.
+    pub planned: PlannedTotals,
     /// Whether its duration ended it (`--duration`), with data left to send.
     pub is_timed: bool,
     /// Whether the target kept something of a copy that ended early, so that a rerun resumes.
@@ -82,6 +84,15 @@ pub struct TransferTotals {
     pub bytes_skipped: u64,
     /// The part of [`Self::bytes`] not copied: the files share their blocks with the source's (reflink).
     pub cloned_bytes: u64,
+}
+
+/// Files that a dry run would copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlannedTotals {
+    /// Their number.
+    pub files: u64,
+    /// Their lengths in bytes.
+    pub bytes: u64,
 }
 
 /// Durations and restarts of a copy.

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn verify_and_copy_options_are_typed_alike() {
-        for row in verify::ALL {
+        for row in verify::ALL.iter().filter(|row| !row.is(&verify::SYNC)) {
             let copy = COPY.iter().find(|copy| copy.id == row.id).expect("a copy has it");
             assert_eq!((row.letter, row.typed()), (copy.letter, copy.typed()));
         }

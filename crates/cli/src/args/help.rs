@@ -452,10 +452,12 @@ fn verify() -> String {
     let mut text = String::from(
         "haul verify [OPTIONS] SOURCE... TARGET\n\n\
          Compares SOURCE with the result of a copy to TARGET, given the arguments of that\n\
-         copy. Both ends read all files, and only BLAKE3 values of blocks cross the\n\
-         network. Nothing is written. Lists missing, extraneous and differing files, the\n\
-         latter by block. Modification times are never compared; other metadata is\n\
-         compared with the options that preserve it.\n\n",
+         copy; --sync for those of haul sync. Both ends read all files, and only BLAKE3\n\
+         values of blocks cross the network. Nothing is written. Lists missing,\n\
+         extraneous and differing files, the latter by block. Modification times are\n\
+         never compared; other metadata is compared with the options that preserve it.\n\n\
+         \x20 haul -r run7 db1:/archive        haul verify -r run7 db1:/archive\n\
+         \x20 haul sync run7/ db1:/archive     haul verify --sync run7/ db1:/archive\n\n",
     );
     push_rows(&mut text, flags::verify::ALL.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(

@@ -383,11 +383,16 @@ fn verify_help() {
     haul verify [OPTIONS] SOURCE... TARGET
 
     Compares SOURCE with the result of a copy to TARGET, given the arguments of that
-    copy. Both ends read all files, and only BLAKE3 values of blocks cross the
-    network. Nothing is written. Lists missing, extraneous and differing files, the
-    latter by block. Modification times are never compared; other metadata is
-    compared with the options that preserve it.
+    copy; --sync for those of haul sync. Both ends read all files, and only BLAKE3
+    values of blocks cross the network. Nothing is written. Lists missing,
+    extraneous and differing files, the latter by block. Modification times are
+    never compared; other metadata is compared with the options that preserve it.
 
+      haul -r run7 db1:/archive        haul verify -r run7 db1:/archive
+      haul sync run7/ db1:/archive     haul verify --sync run7/ db1:/archive
+
+          --sync                compare as haul sync copies: SOURCE/ means its
+                                contents; with -r and -p
       -r, --recursive           compare directories recursively
           --preserve            compare mode, owner and group
       -p, --perms               compare modes only

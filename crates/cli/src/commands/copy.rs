@@ -57,7 +57,8 @@ pub trait MakeDisplay: FnOnce(&Plan, &RuntimeControl) -> anyhow::Result<Box<dyn 
 
 impl<F: FnOnce(&Plan, &RuntimeControl) -> anyhow::Result<Box<dyn Show>>> MakeDisplay for F {}
 
-fn display(plan: &Plan, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
+/// The usual display of a copy.
+pub fn display(plan: &Plan, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
     show::new(&plan.display, &title(&plan.copy), steering)
 }
 

@@ -7,7 +7,7 @@ use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{
     CopyOptions, DeleteMode, OverwritePolicy, Pipes, RightsOptions, Symlinks, SyncOptions, names_null,
 };
-use haul_control::operand::parse_operand;
+use haul_control::operand::{host_prefix, parse_operand};
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
@@ -189,6 +189,23 @@ fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     }
 }
 
+/// Refuses to delete extraneous entries in a login directory or `/`, where the path may be missing: `host:./` and `/.`
+/// name them.
+pub fn refuse_wide_deletion(values: &Values, target: &OsStr) -> Result<(), UsageError> {
+    let host = host_prefix(target);
+    let path = &target.as_bytes()[host.len()..];
+    if !values.is_set(&flags::DELETE) || path.iter().any(|byte| *byte != b'/') {
+        return Ok(());
+    }
+    let host = escape(host.as_bytes());
+    let (what, typed, explicit) = match path.is_empty() {
+        true => ("the login directory", "", "./"),
+        false => ("the root directory", "/", "/."),
+    };
+    Err(UsageError::new(format!("--delete would delete what {what} has beside the sources: {host}{typed}"))
+        .remedy(format!("name a directory, or write {host}{explicit} for {what}")))
+}
+
 /// Refuses pipes and null, which have nothing to compare or delete, and a key without a host.
 pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&Location]) -> Result<(), UsageError> {
     let is_null = places.iter().any(|place| names_null(place.path.as_os_str()));
@@ -215,19 +232,20 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
     Ok(())
 }
 
-/// Sets the options that a sync implies. A server keeps modes and owners only on request.
+/// Makes the target follow the sources: differing entries are replaced.
+pub fn follow(options: &mut CopyOptions, values: &Values) {
+    options.target.write.overwrite =
+        if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
+    options.target.sync.into = true;
+}
+
+/// Sets what a sync and its comparison imply. A server keeps modes and owners only on request.
 pub fn imply(options: &mut CopyOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
     options.source.recursive = true;
     if keeps_modes {
         options.metadata.rights = RightsOptions::ALL;
     }
-}
-
-/// Makes the target follow the sources: differing entries are replaced, and a missing target directory is created.
-pub fn follow(options: &mut CopyOptions, values: &Values) {
-    options.target.write.overwrite =
-        if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
     options.target.sync.into = true;
 }
 

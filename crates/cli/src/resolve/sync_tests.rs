@@ -91,6 +91,20 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
 }
 
 #[test]
+fn deletion_in_a_whole_home_or_system_has_to_be_spelled_out() {
+    let refused = |line: &str| plan_of(line, false).err().map(|error| error.to_string());
+    for (target, explicit) in [("h:", "h:./"), ("u@[::1]:", "u@[::1]:./"), ("h:/", "h:/."), ("/", "/."), ("//", "/.")] {
+        for line in [format!("sync --delete a/ {target}"), format!("-r -f --delete a {target}")] {
+            let error = refused(&line).unwrap();
+            assert!(error.contains(&format!("write {explicit} for the ")), "{line}: {error}");
+        }
+        assert_eq!(refused(&format!("sync a/ {target}")), None);
+        assert_eq!(refused(&format!("sync --delete a/ {explicit}")), None);
+    }
+    assert_eq!(refused("sync --delete a/ h:b"), None);
+}
+
+#[test]
 fn explicit_modes_and_a_servers_own_override_preserved_ones() {
     assert!(!options("sync --mode 640 a b").metadata.rights.any());
     let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);

@@ -10,7 +10,7 @@ use haul_show::display::Mode;
 
 use super::{
     Digests, Plan, TypedEnds, access, check_hosts, complete_secrets, display, ends, filters, metadata, owners,
-    progress_every, source, storage,
+    progress_every, source, storage, sync,
 };
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -20,11 +20,15 @@ use crate::list::list;
 pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
+    let is_of_sync = values.is_set(&flags::verify::SYNC);
+    if is_of_sync {
+        sources = sources.into_iter().map(sync::contents).collect();
+    }
     check_hosts(&sources)?;
     complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let options = CopyOptions {
+    let mut options = CopyOptions {
         compare: true,
         source: SourceOptions { base: base_path, patterns: true, filters: filters(values)?, ..source(values)? },
         metadata: MetadataOptions { owners: owners(values)?, ..metadata(values)? },
@@ -39,6 +43,9 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         target: TargetOptions { partial: PartialOptions::NONE, ..CopyOptions::default().target },
         ..CopyOptions::default()
     };
+    if is_of_sync {
+        sync::imply(&mut options, values, &target);
+    }
     let copy = CopySpec { sources, list, target, options, access: access(values, stderr_is_terminal)? };
     Ok(Plan {
         copy,
@@ -84,6 +91,20 @@ mod tests {
                 && checksums.is_none()
         );
         assert_eq!(copy.options.streams.count, Some(3));
+    }
+
+    #[test]
+    fn the_comparison_of_a_sync_selects_what_the_sync_selected() {
+        let of = |words: &[&str]| planned(words).unwrap().copy;
+        let copy = of(&["--sync", "--exclude", "b", "a/", "a", "h:b"]);
+        let paths: Vec<_> = copy.sources.iter().map(|source| source.path.to_str().unwrap()).collect();
+        assert_eq!(paths, ["a/.", "a"]);
+        let CopyOptions { compare, source, metadata, target, .. } = &copy.options;
+        assert!(*compare && source.recursive && !source.filters.is_empty() && target.sync.into);
+        assert_eq!((metadata.rights, target.write.overwrite), (RightsOptions::ALL, OverwritePolicy::Report));
+        let served = of(&["--sync", "a/", "haul://h:1/in#0123456789abcdef0123456789abcdef"]);
+        assert!(!served.options.metadata.rights.any());
+        assert_eq!(of(&["a/", "b"]).sources[0].path.to_str(), Some("a/"));
     }
 
     #[test]

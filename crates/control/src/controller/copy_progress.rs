@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use haul_base::copy::event::{Progress, TransportPath};
+use haul_base::copy::event::{ChangeKind, EntryKind, ItemReport, Progress, TransportPath};
 use haul_base::copy::spec::{CopyOptions, CopySpec, DeltaCounters, NULL_TARGET, Verify};
 use haul_base::copy::summary::{
     ComparisonResult, CompressionResult, ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary,
-    Summary, TransferTotals,
+    PlannedTotals, Summary, TransferTotals,
 };
 use haul_proto::diagnose::pauses::Pauses;
 use haul_proto::diagnose::watch::BottleneckWatch;
@@ -34,6 +34,8 @@ pub struct CopyProgress {
     is_one_machine: bool,
     /// Files that failed.
     pub failed: u64,
+    /// What a dry run would copy.
+    planned: PlannedTotals,
     /// Entries left out on purpose.
     left_out: u64,
     /// Entries left out by reason.
@@ -134,6 +136,14 @@ impl CopyProgress {
             Some(known) => self.left_out_by[known].1 += 1,
             None if self.left_out_by.len() < REASONS_MAX => self.left_out_by.push((reason.to_owned(), 1)),
             None => {}
+        }
+    }
+
+    /// Counts a file that a dry run would copy.
+    pub fn record_planned(&mut self, ItemReport { item, size, .. }: &ItemReport) {
+        if item.what == EntryKind::File && matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_)) {
+            self.planned.files += 1;
+            self.planned.bytes = self.planned.bytes.saturating_add(size.unwrap_or(0));
         }
     }
 
@@ -283,6 +293,7 @@ impl EndedAttempt<'_> {
             sync: progress.sync,
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
             is_dry: options.target.sync.is_dry,
+            planned: progress.planned,
             is_timed: options.stop.after.is_some() && !progress.is_over(),
             is_resumable: is_resumable(self.copy, &counters),
             ends: [0, 1].map(|end| end_summary(&progress.ends[end], &self.reports[end])),

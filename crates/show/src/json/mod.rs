@@ -205,22 +205,22 @@ mod tests {
         };
         let out: String = out.lines().map(own_time).collect();
         insta::assert_snapshot!(out, @r#"
-            {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
-            {"event":"connected","transport":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","seconds":SECONDS}
-            {"event":"moved","transport":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, the previous one 95"}
-            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null,"seconds":SECONDS}
-            {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
-            {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
-            {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
-            {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"deleted","reasons":[],"bytes":null,"modified_ns":null}
-            {"event":"source_changed","path":"run7/log","change":"grew"}
-            {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
-            {"event":"rate_limit","bytes_per_s":52428800}
-            {"event":"pause","paused":true}
-            {"event":"streams","wanted":12}
-            {"event":"again","message":"lost the connection to db1: no message for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
-            {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"vanished":0,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"transport":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"parts":{},"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"target_written_bytes":0,"cloned_bytes":0,"durable":true,"delta":null,"deleted":0,"backed_up":0,"linked":0,"adjusted":0,"deleted_at_source":0,"left_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+        {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
+        {"event":"connected","transport":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","seconds":SECONDS}
+        {"event":"moved","transport":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, the previous one 95"}
+        {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null,"seconds":SECONDS}
+        {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
+        {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
+        {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
+        {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"deleted","reasons":[],"bytes":null,"modified_ns":null}
+        {"event":"source_changed","path":"run7/log","change":"grew"}
+        {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
+        {"event":"rate_limit","bytes_per_s":52428800}
+        {"event":"pause","paused":true}
+        {"event":"streams","wanted":12}
+        {"event":"again","message":"lost the connection to db1: no message for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
+        {"event":"notice","message":"a word"}
+        {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"vanished":0,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"transport":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"parts":{},"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"target_written_bytes":0,"cloned_bytes":0,"durable":true,"delta":null,"deleted":0,"backed_up":0,"linked":0,"adjusted":0,"deleted_at_source":0,"left_at_source":0,"dry_run":false,"files_planned":0,"bytes_planned":0,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
         "#);
     }
 

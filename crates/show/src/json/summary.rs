@@ -59,6 +59,8 @@ pub struct CopySummaryFields<'a> {
     deleted_at_source: u64,
     left_at_source: u64,
     dry_run: bool,
+    files_planned: u64,
+    bytes_planned: u64,
     read_back: Option<ReadBackFields>,
     #[serde(flatten)]
     sandboxes: SandboxesFields<'a>,
@@ -218,6 +220,8 @@ impl<'a> CopySummaryFields<'a> {
             deleted_at_source: sync.removed_at_source,
             left_at_source: sync.left_at_source,
             dry_run: summary.is_dry,
+            files_planned: summary.planned.files,
+            bytes_planned: summary.planned.bytes,
             read_back: integrity.read_back.as_ref().map(ReadBackFields::from),
             sandboxes: summary.into(),
             status,

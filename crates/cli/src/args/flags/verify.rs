@@ -5,6 +5,7 @@ use super::*;
 options! {
     /// Options of `haul verify`: those of a copy that select data and the way of reading it.
     ALL;
+    SYNC: Switch = row("sync", None, Nothing, Copying, "compare as haul sync copies: SOURCE/ means its contents; with -r and -p").switch();
     RECURSIVE.with_help("compare directories recursively");
     PRESERVE.with_help("compare mode, owner and group");
     PERMS.with_help("compare modes only");

@@ -22,7 +22,7 @@ use crate::args::job::{copy_options, copy_values};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::config;
-use crate::resolve::{Plan, hosts, login, metadata, plan, sync};
+use crate::resolve::{Plan, hosts, login, plan, sync};
 
 /// The job of this command line.
 pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
@@ -81,7 +81,6 @@ fn options(typed: &Values, complete: &Values, ends: &[OsString; 2], is_sync: boo
         copy: copy.options,
         access: RemoteAccess { login, target_login, ..copy.access },
         completes_login,
-        compared_rights: metadata(complete)?.rights,
         secret_file: complete.last(&flags::SECRET_FILE).map(PathBuf::from),
         time_limit,
         notify: None,

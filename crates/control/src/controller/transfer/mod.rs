@@ -388,7 +388,12 @@ impl<'a> TransferController<'a> {
     /// Reports what became of an entry, or a worker's warning. Returns any other message.
     fn report_entry(&mut self, role: WorkerRole, message: WorkerMessage) -> Result<Option<WorkerMessage>, Error> {
         let event = match message {
-            WorkerMessage::Item(item) => Event::Item(item),
+            WorkerMessage::Item(item) => {
+                if self.copy.options.target.sync.is_dry {
+                    self.progress.record_planned(&item);
+                }
+                Event::Item(item)
+            }
             WorkerMessage::FileDone(file) => Event::FileDone(file),
             WorkerMessage::Checksum { path, digest } => match &self.copy.options.integrity.checksum {
                 Some(checksum) => Event::Checksum { path, algorithm: checksum.algorithm, digest },

@@ -10,12 +10,11 @@ use haul_proto::entry::{Entry, EntryContent, EntryKind, EntryLocation, EntryMeta
 use haul_proto::integrity::Digest;
 use haul_proto::limits::DIFFERING_RANGES_MAX;
 use haul_proto::overwrite_policy::OverwriteRefusal;
-use haul_proto::path::{Name, escape};
+use haul_proto::path::Name;
 use haul_proto::session::differing::Differing;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::wire::difference::Difference;
 use haul_proto::wire::preserve::RightsOptions;
-use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SymlinkMode;
 use rustix::fs::{FileType, readlinkat};
 
@@ -80,14 +79,9 @@ impl EntryComparer {
             (DestinationKind::Contents(dir), _) | (DestinationKind::Into(dir), None) if is_directory => {
                 self.compare_contents(dir, entry, self.parts.copy.request.operands.len() == 1)
             }
-            (DestinationKind::Into(dir), Some(name)) => {
-                let answer = self.compare_at(dir, name, entry);
-                if is_directory && matches!(answer, EntryAnswer::Refused) {
-                    self.hint_at_contents(name);
-                }
-                answer
+            (DestinationKind::Into(dir), Some(name)) | (DestinationKind::As(dir, name), _) => {
+                self.compare_at(dir, name, entry)
             }
-            (DestinationKind::As(dir, name), _) => self.compare_at(dir, name, entry),
             _ => self.parts.copy.refuse_operand(OverwriteRefusal::IsDirectory),
         }
     }
@@ -113,14 +107,6 @@ impl EntryComparer {
                 EntryAnswer::Refused
             }
         }
-    }
-
-    /// By cp's rules, a directory is looked up inside an existing target. The user may have meant its contents.
-    fn hint_at_contents(&self, name: &Name) {
-        let path = |relative: &[u8]| escape(&self.parts.copy.destination.path(relative));
-        let (name, inside, root) = (escape(name.as_bytes()), path(name.as_bytes()), path(b""));
-        let text = format!("compared {inside}; end the source in {name}/. to compare its contents with {root}");
-        self.parts.copy.reporter.send(&WorkerMessage::Warning { text });
     }
 
     fn compare_at(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
