@@ -66,6 +66,7 @@ mod reflink;
 mod report;
 mod resume;
 mod retries;
+mod rsync_filters;
 mod secrets;
 mod serve;
 mod serve_hostile;

@@ -15,8 +15,8 @@ use haul_proto::entry::{
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::feature::Features;
 use haul_proto::file_range::{FileRange, RangeLen};
-use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
+use haul_proto::filter::{ListSyntax, PatternList};
 use haul_proto::ids::{CopyId, EntryId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, JournalRecord, encode_slot};
@@ -227,10 +227,16 @@ fn listed_places() -> Vec<list_batch::OperandDestination> {
 }
 
 fn filters() -> FilterOptions {
-    let list = |text: &[u8], is_file| PatternList { text: text.into(), is_file, includes: !is_file };
-    let lists = vec![list(b"*.[ch]", false), list(b"# all\n*\n!**/a\\ /\n", true)];
+    let list = |text: &[u8], syntax| PatternList { text: text.into(), syntax, includes: syntax == ListSyntax::Pattern };
+    let lists = vec![list(b"*.[ch]", ListSyntax::Pattern), list(b"# all\n*\n!**/a\\ /\n", ListSyntax::File)];
     let limits = FileLimits { min_size: Some(1), older_s: Some(-1), ..FileLimits::default() };
     FilterOptions { lists, files: Name::new(b".f").into_iter().collect(), limits }
+}
+
+fn rsync_filters() -> FilterOptions {
+    let text = b"-s! *.o\0+rp /a/***\0:ne .rules\0- **/[!x]\\?\0".to_vec();
+    let lists = vec![PatternList { text, syntax: ListSyntax::Rsync, includes: false }];
+    FilterOptions { lists, ..FilterOptions::default() }
 }
 
 fn rules() -> WriteOptions {
@@ -310,6 +316,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             range: Some(SourceRange { range, version }),
             ..samples::source_request()
         }),
+        ControllerMessage::Source(SourceRequest { filters: rsync_filters(), ..samples::source_request() }),
         ControllerMessage::Target(TargetRequest { range: Some(TargetRange::One(range)), ..samples::target_request() }),
         ControllerMessage::Target(TargetRequest {
             range: Some(TargetRange::Finish(RangeLen::MIN)),

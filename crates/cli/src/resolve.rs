@@ -11,6 +11,7 @@ mod filters;
 mod metadata;
 mod owners;
 mod probe;
+mod rsync_filters;
 mod sweep;
 mod sync;
 mod verify;

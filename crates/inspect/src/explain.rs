@@ -3,11 +3,11 @@
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
+use haul_base::copy::display_path::own_name;
 use haul_base::copy::spec::FilterOptions;
 use haul_engine::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
-use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
+use haul_proto::filter::{ExceededLimit, FilterDecision, FilterScope, RuleOrigin};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 
@@ -51,10 +51,12 @@ pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Res
     let names = names(below)?;
     let mut dir = Dir::open_root(operand)?;
     let mut found: Vec<Vec<PatternFile>> = Vec::new();
-    let (mut above, mut path) = (None, PathBuf::new());
+    let own_name = own_name(operand).and_then(|name| Name::new(name.as_bytes()).ok());
+    let mut place = FilterScope::place_of(own_name).filter(|_| filter.matcher().is_rsync());
+    let mut path = PathBuf::new();
     for (at, name) in names.iter().enumerate() {
-        let patterns = filter.patterns_in(&dir)?;
-        let scope = filter.scope(&dir, above.as_ref(), &patterns, 0)?;
+        let patterns = filter.patterns_in(&dir, place.as_ref().map(|(above, _)| &**above))?;
+        let scope = filter.scope(place, &patterns, 0)?;
         found.push(patterns);
         let stat = match dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)) {
             Ok(stat) => Some(stat),
@@ -64,7 +66,9 @@ pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Res
         let is_last = at + 1 == names.len();
         let is_directory = stat.as_ref().map_or(!is_last, |stat| stat.kind == FileType::Directory);
         let decision = filter.matcher().decide(&scope, name.as_bytes(), is_directory);
-        let reason = decision.map_or(Reason::Unspoken, |decision| reason(decision, filters, &path, &found));
+        let merged = filter.matcher().merged_files(Some(&scope));
+        let names: Vec<_> = filters.files.iter().chain(merged.iter().map(|file| &file.name)).collect();
+        let reason = decision.map_or(Reason::Unspoken, |decision| reason(decision, &names, &path, &found));
         path.push(std::ffi::OsStr::from_bytes(name.as_bytes()));
         let is_missing = stat.is_none();
         let explained = Explained { path: path.clone(), is_left_out: false, reason, is_missing };
@@ -79,7 +83,7 @@ pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Res
             return Ok(explained);
         }
         dir = dir.child(name)?;
-        above = Some(Arc::clone(&scope));
+        place = Some((scope, name.clone()));
     }
     Ok(none)
 }
@@ -93,7 +97,7 @@ fn names(below: &Path) -> io::Result<Vec<Name>> {
 }
 
 /// `parent` is the directory of the name, and `found` has the files with patterns from the operand down to it.
-fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, found: &[Vec<PatternFile>]) -> Reason {
+fn reason(decision: FilterDecision, files: &[&Name], parent: &Path, found: &[Vec<PatternFile>]) -> Reason {
     let (above, number) = match decision.by {
         RuleOrigin::List(list) => return Reason::List(list, decision.line),
         RuleOrigin::File { above, number } => (above, number),
@@ -101,9 +105,9 @@ fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, foun
     let patterns = found.iter().rev().nth(above).into_iter().flatten();
     let text = patterns.clone().find(|(file, _)| usize::from(*file) == number).map(|(_, text)| text);
     let line = (decision.line as usize).saturating_sub(1);
-    let line_text = text.and_then(|text| text.split(|byte| *byte == b'\n').nth(line)).unwrap_or_default();
+    let line_text = text.and_then(|text| text.split(|byte| matches!(byte, b'\n' | 0)).nth(line)).unwrap_or_default();
     let directory = parent.ancestors().nth(above).unwrap_or(Path::new(""));
-    let name = filters.files.get(number).map_or(&[][..], Name::as_bytes);
+    let name = files.get(number).map_or(&[][..], |name| name.as_bytes());
     Reason::File {
         path: directory.join(std::ffi::OsStr::from_bytes(name)),
         line: decision.line,
@@ -113,7 +117,7 @@ fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, foun
 
 #[cfg(test)]
 mod tests {
-    use haul_base::copy::spec::{FileLimits, PatternList};
+    use haul_base::copy::spec::{FileLimits, ListSyntax, PatternList};
 
     use super::*;
 
@@ -128,7 +132,7 @@ mod tests {
             std::fs::write(at(file), [0; 100]).unwrap();
         }
         std::fs::write(at("a/large"), [0; 5000]).unwrap();
-        let list = PatternList { text: b"*.tmp".to_vec(), is_file: false, includes: false };
+        let list = PatternList { text: b"*.tmp".to_vec(), syntax: ListSyntax::Pattern, includes: false };
         let limits = FileLimits { max_size: Some(4096), ..FileLimits::default() };
         let filters = FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits };
         let file = |path: &str, line, text: &str| Reason::File { path: path.into(), line, text: text.into() };

@@ -218,7 +218,7 @@ pub fn source_operand(host: &OsStr, source: &Path, name: &OsStr) -> OsString {
 mod tests {
     use std::os::unix::ffi::OsStrExt;
 
-    use haul_base::copy::spec::PatternList;
+    use haul_base::copy::spec::{ListSyntax, PatternList};
     use haul_proto::path::Name;
 
     use super::*;
@@ -228,7 +228,7 @@ mod tests {
         options.copy.metadata.preserve.hard_links = true;
         options.copy.streams.rate_bytes_per_s = Some(50 << 20);
         options.copy.source.filters.lists =
-            vec![PatternList { text: b"\xff".to_vec(), is_file: true, includes: false }];
+            vec![PatternList { text: b"\xff".to_vec(), syntax: ListSyntax::File, includes: false }];
         options.copy.source.filters.files = vec![Name::new(b".gitignore").unwrap()];
         options
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_base::copy::spec::{
-    CopyOptions, DeleteMode, FilterOptions, Fsync, LiveSourceOptions, Login, PartialOptions, PatternList, RemoteAccess,
-    SourceOptions, StorageOptions, StreamOptions, TargetOptions,
+    CopyOptions, DeleteMode, FilterOptions, Fsync, ListSyntax, LiveSourceOptions, Login, PartialOptions, PatternList,
+    RemoteAccess, SourceOptions, StorageOptions, StreamOptions, TargetOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,8 @@ impl JobOptions {
 
     /// Selects the entries of a part.
     fn select(&self, part: JobPart, options: &mut CopyOptions) {
-        let pattern = |text: &[u8], includes| PatternList { text: text.to_vec(), is_file: false, includes };
+        let pattern =
+            |text: &[u8], includes| PatternList { text: text.to_vec(), syntax: ListSyntax::Pattern, includes };
         match part {
             JobPart::Whole => {}
             JobPart::Directories => {

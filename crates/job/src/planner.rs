@@ -1,9 +1,11 @@
 //! The walk of the source, which fills shards meanwhile. Memory does not grow with the number of files.
 
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::copy::display_path::own_name;
 use haul_base::copy::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
 use haul_base::held_directory::UnnamedFile;
 use haul_base::sys::cancel::Cancel;
@@ -72,7 +74,8 @@ pub fn plan(
     let ahead = prefetcher(options, cancel.clone());
     let mut planner = ShardPlanner::new(job, description, rules.ranges_max)?;
     let mut entries: u64 = 0;
-    for entry in Walker::prefetched(root, &ahead).filtered(filter.as_ref()) {
+    let name = own_name(source).and_then(|name| Name::new(name.as_bytes()).ok());
+    for entry in Walker::prefetched(root, &ahead).filtered(filter.as_ref()).transferred_as(name) {
         let shards = planner.totals.shards;
         planner.entry(entry)?;
         entries += 1;

@@ -38,6 +38,8 @@ features! {
     FILE_SESSIONS = 6, "file-sessions";
     /// Expansion of patterns of sources.
     PATTERNS = 7, "patterns";
+    /// rsync's filter rules.
+    RSYNC_RULES = 8, "rsync-rules";
 }
 
 impl Features {
@@ -47,7 +49,8 @@ impl Features {
     }
 
     /// Features that every copy requires.
-    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0 & !Self::FILE_SESSIONS.0 & !Self::PATTERNS.0);
+    pub const REQUIRED: Features =
+        Features(Self::ALL.0 & !(Self::RANGES.0 | Self::FILE_SESSIONS.0 | Self::PATTERNS.0 | Self::RSYNC_RULES.0));
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

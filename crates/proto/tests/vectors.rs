@@ -20,8 +20,8 @@ use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::feature::Features;
 use haul_proto::file_range::RangeLen;
-use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
+use haul_proto::filter::{ListSyntax, PatternList};
 use haul_proto::ids::{CopyId, CopyNumber, EntryId, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, FrameTree, frame_check};
 use haul_proto::limits;
@@ -208,9 +208,15 @@ fn cpus() -> Cpus {
 }
 
 fn filters() -> FilterOptions {
-    let list = PatternList { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let list = PatternList { text: b"*.o".to_vec(), syntax: ListSyntax::Pattern, includes: false };
     let limits = FileLimits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..FileLimits::default() };
     FilterOptions { lists: vec![list], files: vec![name(".haulignore")], limits }
+}
+
+fn rsync_filters() -> FilterOptions {
+    let text = b"-s! *.o\0:n .rules\0".to_vec();
+    let lists = vec![PatternList { text, syntax: ListSyntax::Rsync, includes: false }];
+    FilterOptions { lists, ..FilterOptions::default() }
 }
 
 fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
@@ -228,6 +234,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         tell_owners: true,
         ..samples::source_request()
     };
+    let ruled = SourceRequest { filters: rsync_filters(), ..samples::source_request() };
     let place = list_batch::OperandDestination { below: vec![name("2026")], name: Some(name("a")) };
     let operand = TargetOperand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
     let owner_map = OwnerMap { from: OwnerFrom::Ids(0, 99), to: OwnerAccount::Name(b"nobody".to_vec()) };
@@ -289,6 +296,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             "Source, of a range",
             ControllerMessage::Source(SourceRequest { range: Some(range), ..samples::source_request() }),
         ),
+        ("Source, with rules of rsync", ControllerMessage::Source(ruled)),
         ("Target, of a range", ControllerMessage::Target(received)),
         ("Target, of all ranges", ControllerMessage::Target(finishing)),
         ("Listen", ControllerMessage::Listen { address: None }),

@@ -104,7 +104,7 @@ options! {
     INCLUDE_FROM: Repeated<OsString> = row("include-from", None, Each("FILE"), Filtering, "read patterns to copy from FILE, in the form of a .gitignore (! skips; the last match decides)").of_one_copy().each(raw);
     EXCLUDE_FROM: Repeated<OsString> = row("exclude-from", None, Each("FILE"), Filtering, "read patterns to skip from FILE, in the form of a .gitignore").of_one_copy().each(raw);
     FILTER_FILES: Repeated<OsString> = row("filter-files", None, Each("NAME"), Filtering, "read patterns from files called NAME in the source's directories (.gitignore)").of_one_copy().each(raw);
-    FILTER: Repeated<OsString> = row("filter", None, Each("RULE"), Unlisted, "rsync's filter rules").of_one_copy().refused("rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME").each(raw);
+    FILTER: Repeated<OsString> = row("filter", None, Each("RULE"), Unlisted, "apply a filter rule of rsync").of_one_copy().each(raw);
     MIN_SIZE: Single<u64> = row("min-size", None, One("SIZE"), Filtering, "skip files smaller than SIZE").of_one_copy().one(|a| a.size(0..=u64::MAX, "below 16384p"));
     MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Filtering, "skip files larger than SIZE").of_one_copy().one(|a| a.size(0..=u64::MAX, "below 16384p"));
     NEWER: Single<OsString> = row("newer", None, One("WHEN"), Filtering, "copy only files modified since WHEN (2026-11-01 in UTC, or an age: 12h, 7d)").of_one_copy().one(raw);

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_base::copy::location::Host;
-use haul_base::copy::spec::{CopySpec, FilterOptions};
+use haul_base::copy::spec::{CopySpec, FilterOptions, ListSyntax};
 use haul_control::operand::host_label;
 use haul_inspect::explain::{Explained, Reason, explain};
 use haul_proto::filter::ExceededLimit;
@@ -55,7 +55,12 @@ fn found(copy: &CopySpec, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
 fn rule(filters: &FilterOptions, list: usize, line: u32) -> &[u8] {
     let Some(list) = filters.lists.get(list) else { return b"" };
     let at = (line as usize).saturating_sub(1);
-    if list.is_file { list.text.split(|byte| *byte == b'\n').nth(at).unwrap_or_default() } else { &list.text }
+    let end = match list.syntax {
+        ListSyntax::Pattern => return &list.text,
+        ListSyntax::File => b'\n',
+        ListSyntax::Rsync => 0,
+    };
+    list.text.split(|byte| *byte == end).nth(at).unwrap_or_default()
 }
 
 fn explanation_text(
@@ -77,6 +82,9 @@ fn explanation_text(
     text += "\n  ";
     text += &match &explained.reason {
         Reason::Unspoken => "no rule matches".to_owned(),
+        Reason::List(number, line) if filters.has_rsync_rules() => {
+            format!("--filter: {}", escape(rule(filters, *number, *line)))
+        }
         Reason::List(number, line) => typed_lists(values).nth(*number).map_or_else(String::new, |list| {
             format!("{}: {}", list.shown(*line), escape(rule(filters, *number, *line)))
         }),

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_base::copy::spec::{FileLimits, FilterOptions, PatternList};
+use haul_base::copy::spec::{FileLimits, FilterOptions, ListSyntax, PatternList};
 use haul_base::quantity::parse_time;
 use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules, RsyncAction, RsyncRule};
 use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
@@ -17,6 +17,7 @@ use crate::args::flag::{Flag, Single};
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
+use crate::resolve::rsync_filters::rsync_filters;
 
 /// The filter rules of all options, with those of filter files.
 pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
@@ -24,7 +25,8 @@ pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
 }
 
 fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageError> {
-    let lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
+    let mut lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
+    lists.extend(rsync_filters(values)?);
     let bytes: usize = lists.iter().map(|list| list.text.len()).sum();
     if lists.len() > FILTER_LISTS_MAX || bytes > FILTERS_BYTES_MAX {
         let what = format!("too many filters: more than {FILTER_LISTS_MAX} options or {} MiB", FILTERS_BYTES_MAX >> 20);
@@ -127,7 +129,11 @@ impl TypedList<'_> {
         if let Some(refused) = (!self.is_file).then(|| self.refuse_rsync_rule(1, &text)).flatten() {
             return Err(refused);
         }
-        let list = PatternList { text, is_file: self.is_file, includes: self.includes };
+        let list = PatternList {
+            text,
+            syntax: if self.is_file { ListSyntax::File } else { ListSyntax::Pattern },
+            includes: self.includes,
+        };
         match PatternRules::of(&list) {
             Ok(_) => Ok(list),
             Err(error @ PatternListError::RsyncRule { line }) => {
@@ -250,7 +256,9 @@ mod tests {
         std::fs::write(&file, "*.o\n!a.o\n").unwrap();
         let file = file.to_str().unwrap();
         let filters = resolved(&["--exclude=x", "--include", "*.c", "--exclude-from", file, "--exclude", "y"]).unwrap();
-        let shown = |list: &PatternList| (String::from_utf8(list.text.clone()).unwrap(), list.is_file, list.includes);
+        let shown = |list: &PatternList| {
+            (String::from_utf8(list.text.clone()).unwrap(), list.syntax == ListSyntax::File, list.includes)
+        };
         let lists: Vec<_> = filters.lists.iter().map(shown).collect();
         let list = |text: &str, is_file, includes| (text.to_owned(), is_file, includes);
         assert_eq!(

@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 
 use haul_base::copy::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
-use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
+use haul_proto::filter::{ListSyntax, PatternList};
 use haul_proto::limits::DIRECTORY_FILTER_MAX;
 use haul_proto::path::Name;
 
@@ -15,7 +15,11 @@ use super::{Dir, Prefetcher, WalkEntry, WalkFilter, WalkOptions, Walker};
 const OPTIONS: WalkOptions = WalkOptions { is_filtered: true, ..KEEP };
 
 fn excluding(patterns: &[&str]) -> FilterOptions {
-    let list = |pattern: &&str| PatternList { text: pattern.as_bytes().to_vec(), is_file: false, includes: false };
+    let list = |pattern: &&str| PatternList {
+        text: pattern.as_bytes().to_vec(),
+        syntax: ListSyntax::Pattern,
+        includes: false,
+    };
     FilterOptions { lists: patterns.iter().map(list).collect(), ..FilterOptions::default() }
 }
 
@@ -54,7 +58,7 @@ fn told(walker: Walker<'_>) -> Vec<String> {
             | WalkEntry::Node { parent, name, .. } => {
                 format!("+{}", text(&parent.path_of(name.as_bytes())))
             }
-            WalkEntry::Filtered { name } => {
+            WalkEntry::Filtered { name, .. } => {
                 let parent = text(within.last().unwrap());
                 format!("-{}{name}", if parent.is_empty() { parent } else { parent + "/" })
             }
@@ -84,7 +88,7 @@ fn tree() -> (tempfile::TempDir, Dir) {
 fn files_that_are_only_counted_are_neither_named_nor_looked_up() {
     let (_temp, root) = tree();
     symlink("src", _temp.path().join("link")).unwrap();
-    let include = PatternList { text: b"*/".to_vec(), is_file: false, includes: true };
+    let include = PatternList { text: b"*/".to_vec(), syntax: ListSyntax::Pattern, includes: true };
     let mut filters = excluding(&["build", "*"]);
     filters.lists.insert(1, include);
     assert!(WalkFilter::new(&filters).unwrap().unwrap().leaves_out_all_files());

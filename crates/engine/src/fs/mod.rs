@@ -35,7 +35,7 @@ mod walk_tests;
 
 pub use dir::{Dir, DirAccess};
 pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
-pub use filter::{PatternFile, WalkFilter, rules_of};
+pub use filter::{PatternFile, WalkFilter, add_merged_files};
 pub use held_file::{HeldFile, link_open_file};
 pub use made_directory::{MARKER, MadeDirectory};
 pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, mode_without_preserve};

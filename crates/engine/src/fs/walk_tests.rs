@@ -52,7 +52,7 @@ fn tell(item: WalkEntry) -> (Vec<u8>, String) {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
         }
         WalkEntry::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
-        WalkEntry::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
+        WalkEntry::Filtered { name, .. } => (name.as_bytes().to_vec(), "filtered".into()),
         WalkEntry::FilteredFiles { count } => (Vec::new(), format!("{count} filtered")),
         WalkEntry::Vanished { parent, name } => (parent.path_of(name.as_bytes()), "vanished".into()),
         WalkEntry::VanishedDir { dir } => (dir.path_of(b"."), "vanished".into()),

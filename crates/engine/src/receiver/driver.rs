@@ -156,7 +156,9 @@ impl TargetReceiver {
                     let frames = 0..self.parts.copy.request.settings.frame.frames(*size);
                     chunks.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
-                (EntryAnswer::Needed(_), EntryContent::Directory) => self.parts.removals.filter.enter(id, entry),
+                (EntryAnswer::Needed(item), EntryContent::Directory) => {
+                    self.parts.removals.enter_filtered(id, entry, item)
+                }
                 _ => {}
             }
             let ended = match &answer {

@@ -200,6 +200,13 @@ impl OfferBuilder<'_> {
     }
 
     fn operand(&mut self, operand: &OfferedOperand, root: &OperandRoot, ahead: &Prefetcher) -> Option<()> {
+        let filter = self.source.walk.filter.as_ref();
+        let path = root.transfer_path(&operand.path, self.source.request.base.as_deref());
+        let is_directory = matches!(root.kind, OperandKind::Directory(_));
+        if filter.is_some_and(|filter| filter.hides_operand(&path, is_directory)) {
+            self.source.reporter.filtered(1);
+            return Some(());
+        }
         match &root.kind {
             OperandKind::File(parent, name, stat) => {
                 let place =
@@ -220,7 +227,7 @@ impl OfferBuilder<'_> {
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
             OperandKind::Input(file) => self.input(operand, file),
             OperandKind::Directory(dir) => {
-                self.tree(operand, Walker::prefetched(dir.clone(), ahead).filtered(self.source.walk.filter.as_ref()))
+                self.tree(operand, Walker::prefetched(dir.clone(), ahead).filtered(filter).transferred_as(path))
             }
         }
     }
@@ -258,9 +265,9 @@ impl OfferBuilder<'_> {
                 )
             }
             WalkEntry::LeaveDir { complete, is_mount_point, .. } => self.leave_directory(complete, is_mount_point),
-            WalkEntry::Filtered { name } => {
+            WalkEntry::Filtered { name, is_hidden } => {
                 reporter.filtered(1);
-                self.exclude(name)
+                if is_hidden && !self.source.request.compare { Some(()) } else { self.exclude(name) }
             }
             WalkEntry::FilteredFiles { count } => {
                 reporter.filtered(count);

@@ -67,6 +67,15 @@ impl OperandRoot {
         self.identity
     }
 
+    /// The path from the root of the transfer, to which rsync's rules apply.
+    pub fn transfer_path(&self, path: &[u8], base: Option<&[u8]>) -> Vec<Name> {
+        let below = |base| Path::new(OsStr::from_bytes(path)).strip_prefix(OsStr::from_bytes(base)).ok();
+        match base.and_then(below) {
+            Some(below) => below.iter().filter_map(|name| Name::new(name.as_bytes()).ok()).collect(),
+            None => self.name.iter().cloned().collect(),
+        }
+    }
+
     /// The source argument as sent to the target.
     pub fn operand(&self) -> TargetOperand {
         TargetOperand {

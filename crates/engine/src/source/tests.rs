@@ -10,8 +10,8 @@ use std::time::Duration;
 use haul_base::control_channel::ControlWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::error::ProtocolError;
-use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::FilterOptions;
+use haul_proto::filter::{ListSyntax, PatternList};
 use haul_proto::ids::{CopyNumber, EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::ENTRY_WINDOW;
@@ -73,7 +73,7 @@ pub(super) fn offers(source: &Source) -> Vec<Entry> {
 
 /// A source's messages about exclusions, in order: excluded names by directory, and `complete` by directory.
 fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
-    let list = PatternList { text: b"*.o".to_vec(), is_file: false, includes: false };
+    let list = PatternList { text: b"*.o".to_vec(), syntax: ListSyntax::Pattern, includes: false };
     let filters =
         FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..FilterOptions::default() };
     let request = request(&[tree.to_owned()], SymlinkMode::Ignore);

@@ -134,7 +134,11 @@ impl SurveyResult {
         };
         match stat.kind {
             FileType::Directory => match Dir::open_operand(path, DirAccess::List, Arc::clone(cache)) {
-                Ok(dir) => self.tree(path, &dir, Walker::prefetched(dir.clone(), ahead).filtered(filter), listener),
+                Ok(dir) => {
+                    let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
+                    let walker = Walker::prefetched(dir.clone(), ahead).filtered(filter).transferred_as(name);
+                    self.tree(path, &dir, walker, listener)
+                }
                 Err(error) => self.fail(typed.to_vec(), &describe(&error)),
             },
             FileType::RegularFile => self.operand_file(path, &stat, cache, parents),

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_base::copy::spec::PatternList;
+use haul_base::copy::spec::{ListSyntax, PatternList};
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn holes_are_no_data() {
 fn filters_exclude_the_same_as_in_a_copy() {
     let temp = tempfile::tempdir().unwrap();
     let top = tree(temp.path());
-    let lists = vec![PatternList { text: b"*.txt".to_vec(), is_file: false, includes: false }];
+    let lists = vec![PatternList { text: b"*.txt".to_vec(), syntax: ListSyntax::Pattern, includes: false }];
     let filters = FilterOptions { lists, ..FilterOptions::default() };
     let found = survey(&Ask { filters, ..ask(&[top]) });
     assert_eq!((found.totals.files.files, found.totals.filtered), (4, 1));

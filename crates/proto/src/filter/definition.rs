@@ -5,7 +5,7 @@ use crate::codec::{FieldCodec, OfType, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::list;
-use crate::filter::{PatternList, PatternRules};
+use crate::filter::{ListSyntax, PatternList, PatternRules};
 use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use crate::path::Name;
 
@@ -19,7 +19,13 @@ wire_struct! {
         pub files: Vec<Name> as list(OfType, FILTER_NAMES_MAX, "names of files with patterns"),
         /// Limits of files.
         pub limits: FileLimits,
-    }
+    } checked by check_alone
+}
+
+fn check_alone(filters: &FilterOptions) -> Decoded<()> {
+    let is_alone = filters.lists.len() == 1 && filters.files.is_empty();
+    let is_valid = is_alone || !filters.has_rsync_rules();
+    if is_valid { Ok(()) } else { Err(ProtocolError::Invalid("rules of rsync with other patterns")) }
 }
 
 wire_struct! {
@@ -42,6 +48,13 @@ impl FilterOptions {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether the patterns are rsync's rules, which a worker without [`Features::RSYNC_RULES`] does not know.
+    ///
+    /// [`Features::RSYNC_RULES`]: crate::feature::Features::RSYNC_RULES
+    pub fn has_rsync_rules(&self) -> bool {
+        self.lists.iter().any(|list| list.syntax == ListSyntax::Rsync)
+    }
 }
 
 /// Lists of limited total size, each of which can be parsed.
@@ -50,8 +63,13 @@ struct PatternLists;
 impl FieldCodec<Vec<PatternList>> for PatternLists {
     fn encode(&self, lists: &Vec<PatternList>, out: &mut Writer) {
         out.count(lists.len());
-        for PatternList { text, is_file, includes } in lists {
-            out.bytes(text).bool(*is_file).bool(*includes);
+        for PatternList { text, syntax, includes } in lists {
+            let syntax = match syntax {
+                ListSyntax::Pattern => 0,
+                ListSyntax::File => 1,
+                ListSyntax::Rsync => 2,
+            };
+            out.bytes(text).u8(syntax).bool(*includes);
         }
     }
 
@@ -60,7 +78,13 @@ impl FieldCodec<Vec<PatternList>> for PatternLists {
         for _ in 0..reader.count(FILTER_LISTS_MAX, "lists of patterns")? {
             let text = reader.bytes(FILTER_FILE_MAX.min(bytes_left), "patterns")?.to_vec();
             bytes_left -= text.len();
-            let list = PatternList { text, is_file: reader.bool()?, includes: reader.bool()? };
+            let syntax = match reader.u8()? {
+                0 => ListSyntax::Pattern,
+                1 => ListSyntax::File,
+                2 => ListSyntax::Rsync,
+                _ => return Err(ProtocolError::Invalid("syntax of patterns")),
+            };
+            let list = PatternList { text, syntax, includes: reader.bool()? };
             PatternRules::of(&list).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
             lists.push(list);
         }
@@ -80,7 +104,8 @@ mod tests {
     }
 
     fn list(text: &[u8], is_file: bool) -> FilterOptions {
-        let lists = vec![PatternList { text: text.to_vec(), is_file, includes: false }];
+        let syntax = if is_file { ListSyntax::File } else { ListSyntax::Pattern };
+        let lists = vec![PatternList { text: text.to_vec(), syntax, includes: false }];
         FilterOptions { lists, ..FilterOptions::default() }
     }
 
@@ -88,8 +113,8 @@ mod tests {
     fn definitions_round_trip() {
         let filters = FilterOptions {
             lists: vec![
-                PatternList { text: b"*.o".to_vec(), is_file: false, includes: false },
-                PatternList { text: b"# all\n!a\n".to_vec(), is_file: true, includes: true },
+                PatternList { text: b"*.o".to_vec(), syntax: ListSyntax::Pattern, includes: false },
+                PatternList { text: b"# all\n!a\n".to_vec(), syntax: ListSyntax::File, includes: true },
             ],
             files: vec![Name::new(b".haulignore").unwrap()],
             limits: FileLimits { min_size: Some(1), max_size: None, newer_s: Some(-1), older_s: Some(7) },
@@ -97,6 +122,22 @@ mod tests {
         for filters in [filters, FilterOptions::default()] {
             check_round_trip(&filters);
         }
+    }
+
+    #[test]
+    fn rules_of_rsync_stand_alone_and_are_expanded() {
+        let ruled = |text: &[u8]| PatternList { text: text.to_vec(), syntax: ListSyntax::Rsync, includes: false };
+        let alone = FilterOptions { lists: vec![ruled(b"- a\0:n .f\0")], ..FilterOptions::default() };
+        check_round_trip(&alone);
+        let files = vec![Name::new(b".f").unwrap()];
+        let twice = FilterOptions { lists: vec![ruled(b"- a\0"); 2], ..FilterOptions::default() };
+        let mut bad = vec![FilterOptions { files, ..alone }, twice];
+        let numbered: Vec<u8> = (0..17).flat_map(|at| format!(": {at}\0").into_bytes()).collect();
+        let long = [b"- ", &*vec![b'a'; PATTERN_MAX + 1]].concat();
+        for text in [&b". a\0"[..], b"-/ a\0", b"-\0", b"- \0", b"a\0", b": a/b\0", &numbered, &long] {
+            bad.push(FilterOptions { lists: vec![ruled(text)], ..FilterOptions::default() });
+        }
+        bad.iter().for_each(|filters| assert!(resent(filters).is_err(), "{filters:?}"));
     }
 
     #[test]
@@ -108,7 +149,7 @@ mod tests {
             assert!(resent(&bad).is_err());
         }
         assert!(resent(&list(&long[1..], false)).is_ok());
-        let large = PatternList { text: vec![b'\n'; FILTER_FILE_MAX], is_file: true, includes: false };
+        let large = PatternList { text: vec![b'\n'; FILTER_FILE_MAX], syntax: ListSyntax::File, includes: false };
         let count = FILTERS_BYTES_MAX / FILTER_FILE_MAX;
         for (count, is_good) in [(count, true), (count + 1, false)] {
             let filters = FilterOptions { lists: vec![large.clone(); count], ..FilterOptions::default() };

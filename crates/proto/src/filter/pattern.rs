@@ -48,12 +48,41 @@ impl Pattern {
     /// If it is longer: a programmer's error.
     pub fn new(text: &[u8]) -> Self {
         assert!(text.len() <= PATTERN_MAX, "a pattern of {} bytes", text.len());
-        match tokens(text) {
-            None => Self::Nothing,
-            Some(tokens) => match tokens.split_first() {
-                Some((PatternToken::Run, rest)) if let Some(bytes) = ordinary(rest) => Self::EndsWith(bytes),
-                _ => ordinary(&tokens).map_or_else(|| Self::Tokens(tokens.into()), Self::Exactly),
-            },
+        tokens(text, Stars::Git).map_or(Self::Nothing, Self::of_tokens)
+    }
+
+    /// Parses a pattern of rsync(1) of at most [`PATTERN_MAX`] bytes, without the slash that anchors it and the one of
+    /// directories. Without wildcards, its bytes are literal; `**` matches anything.
+    ///
+    /// # Panics
+    /// If it is longer: a programmer's error.
+    pub fn rsync(text: &[u8], is_anchored: bool) -> Self {
+        assert!(text.len() <= PATTERN_MAX, "a pattern of {} bytes", text.len());
+        let is_wild = text.iter().any(|byte| b"*?[".contains(byte));
+        let literal = || Some(text.iter().map(|byte| PatternToken::Byte(*byte)).collect());
+        let Some(mut tokens) = (if is_wild { tokens(text, Stars::Rsync) } else { literal() }) else {
+            return Self::Nothing;
+        };
+        let slashes = tokens.iter().filter(|token| **token == PatternToken::Byte(b'/')).count();
+        let crosses = crosses_directories(text);
+        match &tokens[..] {
+            _ if is_anchored => {}
+            // A slash in a set counts as a level, and matches none.
+            _ if !crosses && slashes < text.iter().filter(|byte| **byte == b'/').count() => return Self::Nothing,
+            [PatternToken::Rest, PatternToken::Byte(b'/'), ..] => {
+                tokens.splice(..2, [PatternToken::Directories]);
+            }
+            [PatternToken::Rest, ..] => {}
+            _ if slashes > 0 || crosses => tokens.insert(0, PatternToken::Directories),
+            _ => {}
+        }
+        Self::of_tokens(tokens)
+    }
+
+    fn of_tokens(tokens: Vec<PatternToken>) -> Self {
+        match tokens.split_first() {
+            Some((PatternToken::Run, rest)) if let Some(bytes) = ordinary(rest) => Self::EndsWith(bytes),
+            _ => ordinary(&tokens).map_or_else(|| Self::Tokens(tokens.into()), Self::Exactly),
         }
     }
 
@@ -91,8 +120,22 @@ fn ordinary(tokens: &[PatternToken]) -> Option<Box<[u8]>> {
     tokens.iter().map(|token| if let PatternToken::Byte(byte) = token { Some(*byte) } else { None }).collect()
 }
 
+/// Whether a pattern of rsync may match a slash.
+pub(super) fn crosses_directories(text: &[u8]) -> bool {
+    text.windows(2).any(|two| two == b"**")
+}
+
+/// The meaning of `**`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stars {
+    /// Directories, between slashes.
+    Git,
+    /// Anything.
+    Rsync,
+}
+
 /// Parses the tokens of a pattern; `None` where it matches nothing.
-fn tokens(text: &[u8]) -> Option<Vec<PatternToken>> {
+fn tokens(text: &[u8], meaning: Stars) -> Option<Vec<PatternToken>> {
     let (mut tokens, mut rest) = (Vec::new(), text);
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
@@ -114,6 +157,13 @@ fn tokens(text: &[u8]) -> Option<Vec<PatternToken>> {
                 let begins_a_name =
                     matches!(tokens.last(), None | Some(PatternToken::Byte(b'/') | PatternToken::Directories));
                 match rest {
+                    _ if meaning == Stars::Rsync => {
+                        if stars > 0 {
+                            PatternToken::Rest
+                        } else {
+                            PatternToken::Run
+                        }
+                    }
                     [b'/', after @ ..] if stars > 0 && begins_a_name => {
                         rest = after;
                         PatternToken::Directories
@@ -237,6 +287,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn patterns_of_rsync_cross_directories_with_two_stars_alone() {
+        for (pattern, is_anchored, yes, no) in [
+            ("a\\b", false, &["a\\b"][..], &["ab"][..]),
+            ("a\\b*", false, &["ab", "abc"], &["a\\b"]),
+            ("a/b", false, &["a/b", "x/a/b"], &["xa/b", "a/b/c"]),
+            ("a/b", true, &["a/b"], &["x/a/b"]),
+            ("a/*/b", false, &["a/x/b", "y/a/x/b"], &["a/b", "a/x/x/b"]),
+            ("a**b", false, &["ab", "a/b", "x/axx/yb"], &["xab", "a/bc"]),
+            ("a**b", true, &["ab", "a/x/b"], &["x/ab"]),
+            ("**/b", false, &["b", "x/y/b"], &["ab"]),
+            ("**/b", true, &["x/b", "x/y/b"], &["b", "ab"]),
+            ("**b", false, &["b", "x/ab"], &["bc"]),
+            ("a/***", false, &["a/", "a/b/c", "x/a/b"], &["a", "xa/b"]),
+            ("a[/]b/c", false, &[], &["a/b/c", "b/c"]),
+            ("[x/]/c", false, &[], &["x/c"]),
+        ] {
+            let compiled = Pattern::rsync(pattern.as_bytes(), is_anchored);
+            yes.iter().for_each(|text| assert!(compiled.matches(text.as_bytes()), "{pattern} {text}"));
+            no.iter().for_each(|text| assert!(!compiled.matches(text.as_bytes()), "{pattern} {text}"));
+        }
+        let hostile = Pattern::rsync(&b"**a*".repeat(PATTERN_MAX / 4), false);
+        assert!(!hostile.matches(&b"a/".repeat(500)));
     }
 
     #[test]

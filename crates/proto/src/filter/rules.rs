@@ -1,7 +1,12 @@
 //! The rules of one list: patterns and their effect.
 
-use super::pattern::{PATTERN_MAX, Pattern};
+use super::FilterSide;
+use super::pattern::{PATTERN_MAX, Pattern, crosses_directories};
 use super::rsync_rule::RsyncRule;
+use super::rsync_rules::{CLEARED, ExpandedRule, RsyncModifiers};
+use super::scope::LazyPath;
+use crate::limits::FILTER_NAMES_MAX;
+use crate::path::Name;
 
 /// Rules in order.
 #[derive(Debug, Clone, Default)]
@@ -9,6 +14,19 @@ pub struct PatternRules {
     rules: Vec<PatternRule>,
     /// Whether a rule needs more than the name.
     needs_path: bool,
+    /// Files to read in each directory, from here on (rsync).
+    merged: Vec<MergedFile>,
+    /// Whether the same file in directories above does not apply (rsync).
+    pub(super) is_cleared: bool,
+}
+
+/// A file of rsync's rules to read in each directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedFile {
+    /// Its name.
+    pub name: Name,
+    /// What its rules have in common.
+    pub modifiers: RsyncModifiers,
 }
 
 /// A pattern and its effect.
@@ -23,6 +41,31 @@ pub struct PatternRule {
     pub includes: bool,
     /// Line number, from 1.
     pub line: u32,
+    rsync: RsyncMarks,
+}
+
+/// Properties of rsync's rules alone.
+#[derive(Debug, Clone, Default)]
+struct RsyncMarks {
+    /// It applies to what the pattern does not match.
+    is_negated: bool,
+    /// The path begins at its file's directory, not at the root of the transfer.
+    is_anchored: bool,
+    /// The pattern matches a directory as its contents.
+    is_of_contents: bool,
+    /// It does not apply in directories that are removed.
+    is_perishable: bool,
+    /// Instead of a pattern, the rules of a file in each directory: its number, and whether directories below inherit.
+    merges: Option<(usize, bool)>,
+}
+
+/// The name that rules decide about.
+pub(super) struct AskedName<'n> {
+    pub path: &'n LazyPath<'n>,
+    pub name: &'n [u8],
+    pub is_directory: bool,
+    /// Whether its directory is to be removed.
+    pub is_in_removed: bool,
 }
 
 /// One pattern, or the contents of a filter file.
@@ -30,10 +73,21 @@ pub struct PatternRule {
 pub struct PatternList {
     /// Text as typed, or as in the file.
     pub text: Vec<u8>,
-    /// Whether this is a file: of its lines, the last match decides.
-    pub is_file: bool,
+    /// Its syntax.
+    pub syntax: ListSyntax,
     /// Whether a match is included; otherwise it is excluded. A `!` in a file inverts it.
     pub includes: bool,
+}
+
+/// The syntax of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum ListSyntax {
+    /// One pattern.
+    Pattern,
+    /// A file: of its lines, the last match decides.
+    File,
+    /// rsync's rules, expanded ([`super::RsyncRules`]): the first match decides.
+    Rsync,
 }
 
 /// Error of a list. Lines count from 1.
@@ -51,19 +105,82 @@ pub enum PatternListError {
         /// Line of the rule.
         line: u32,
     },
+    /// A line is no expanded rsync filter rule.
+    #[error("line {line}: not an expanded rsync filter rule")]
+    Unexpanded {
+        /// Line of the rule.
+        line: u32,
+    },
+    /// rsync's rules name too many files in each directory.
+    #[error("more than {FILTER_NAMES_MAX} names of filter files")]
+    MergedFiles,
 }
 
 impl PatternRules {
     /// Parses a list. A filter file named by the user may be meant for rsync, so rsync filter rules are an error.
     pub fn of(list: &PatternList) -> Result<Self, PatternListError> {
-        if list.is_file {
-            match lines(&list.text).find(|(line, _)| RsyncRule::parse(line).is_some()) {
+        match list.syntax {
+            ListSyntax::Pattern => Self::of_pattern(&list.text, list.includes),
+            ListSyntax::Rsync => Self::of_rsync(&list.text, &[], FilterSide::Source),
+            ListSyntax::File => match lines(&list.text).find(|(line, _)| RsyncRule::parse(line).is_some()) {
                 Some((_, line)) => Err(PatternListError::RsyncRule { line }),
                 None => Self::of_file(&list.text, list.includes),
-            }
-        } else {
-            Self::of_pattern(&list.text, list.includes)
+            },
         }
+    }
+
+    /// Parses rsync's rules, expanded, as they apply at one side. A file in each directory that is read already, as
+    /// `above` says, is not read again.
+    pub fn of_rsync(text: &[u8], above: &[MergedFile], side: FilterSide) -> Result<Self, PatternListError> {
+        let mut rules = Self { needs_path: true, ..Self::default() };
+        for (text, line) in text.split(|byte| *byte == 0).zip(1..).filter(|(text, _)| !text.is_empty()) {
+            if text == CLEARED {
+                rules.is_cleared = true;
+                continue;
+            }
+            let rule = ExpandedRule::parse(text).ok_or(PatternListError::Unexpanded { line })?;
+            if rule.argument.len() > PATTERN_MAX {
+                return Err(PatternListError::TooLong { line });
+            }
+            let mut parsed = PatternRule::rsync(&rule, line);
+            if rule.letter == b':' {
+                let name = Name::new(rule.argument).map_err(|_| PatternListError::Unexpanded { line })?;
+                if above.iter().chain(&rules.merged).any(|file| file.name == name) {
+                    continue;
+                }
+                let number = above.len() + rules.merged.len();
+                if number == FILTER_NAMES_MAX {
+                    return Err(PatternListError::MergedFiles);
+                }
+                let is_inherited = !(rule.modifiers.has(b'n') || rule.modifiers.has(b'C'));
+                parsed.rsync.merges = Some((number, is_inherited));
+                rules.merged.push(MergedFile { name, modifiers: rule.modifiers });
+            }
+            if parsed.rsync.merges.is_some() || side.has(rule.modifiers) {
+                rules.rules.push(parsed);
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Returns the files to read in each directory from here on, which rsync's rules name.
+    pub fn merged_files(&self) -> &[MergedFile] {
+        &self.merged
+    }
+
+    /// Returns the first of rsync's rules that applies to a name. `len` is the length of the name's path in their
+    /// file's directory; `None` for the root of the transfer. `merged` decides by the files in each directory.
+    pub(super) fn first<'r, R>(
+        &'r self,
+        asked: &AskedName<'_>,
+        len: Option<usize>,
+        here: impl Fn(&'r PatternRule) -> R,
+        merged: impl Fn(usize, bool) -> Option<R>,
+    ) -> Option<R> {
+        self.rules.iter().find_map(|rule| match rule.rsync.merges {
+            Some((number, is_inherited)) => merged(number, is_inherited),
+            None => rule.applies(asked, len).then(|| here(rule)),
+        })
     }
 
     /// Parses a file; lines with `!` have the opposite effect.
@@ -97,7 +214,8 @@ impl PatternRules {
         let is_of_path = pattern.contains(&b'/');
         let pattern = Pattern::new(pattern.strip_prefix(b"/").unwrap_or(pattern));
         self.needs_path |= is_of_path;
-        self.rules.push(PatternRule { pattern, is_of_path, is_of_directories, includes, line });
+        let rsync = RsyncMarks::default();
+        self.rules.push(PatternRule { pattern, is_of_path, is_of_directories, includes, line, rsync });
         Ok(())
     }
 
@@ -139,6 +257,49 @@ impl PatternRules {
     pub fn leaves_out_everything(&self) -> bool {
         let last = self.rules.iter().rev().take_while(|rule| !rule.includes);
         last.into_iter().any(|rule| !rule.is_of_directories && rule.pattern.matches_everything())
+    }
+}
+
+impl PatternRule {
+    fn rsync(rule: &ExpandedRule<'_>, line: u32) -> Self {
+        let (text, is_of_directories) = match rule.argument {
+            [text @ .., b'/'] if !text.is_empty() => (text, true),
+            text => (text, false),
+        };
+        let is_anchored = text.starts_with(b"/");
+        let rsync = RsyncMarks {
+            is_negated: rule.modifiers.has(b'!'),
+            is_anchored,
+            is_of_contents: text.ends_with(b"***"),
+            is_perishable: rule.modifiers.has(b'p'),
+            merges: None,
+        };
+        Self {
+            pattern: Pattern::rsync(text.strip_prefix(b"/").unwrap_or(text), is_anchored),
+            is_of_path: text.contains(&b'/') || crosses_directories(text),
+            is_of_directories,
+            includes: rule.letter == b'+',
+            line,
+            rsync,
+        }
+    }
+
+    fn applies(&self, asked: &AskedName<'_>, len: Option<usize>) -> bool {
+        let RsyncMarks { is_negated, is_anchored, is_of_contents, is_perishable, .. } = self.rsync;
+        if is_perishable && asked.is_in_removed {
+            return false;
+        }
+        let text = match (self.is_of_path, len.filter(|_| is_anchored)) {
+            (false, _) => asked.name,
+            (true, None) => asked.path.whole(),
+            (true, Some(len)) => asked.path.last(len),
+        };
+        let is_kind = asked.is_directory || !self.is_of_directories;
+        let matches = || match is_of_contents && asked.is_directory {
+            true => self.pattern.matches(&[text, b"/"].concat()),
+            false => self.pattern.matches(text),
+        };
+        (is_kind && matches()) != is_negated
     }
 }
 
@@ -260,13 +421,13 @@ mod tests {
         {
             let text = format!("# rules\n{rule}\n").into_bytes();
             assert!(PatternRules::of_file(&text, false).is_ok(), "as git has it, in the files of directories");
-            let read = PatternRules::of(&PatternList { text, is_file: true, includes: false });
+            let read = PatternRules::of(&PatternList { text, syntax: ListSyntax::File, includes: false });
             assert_eq!(read.unwrap_err(), PatternListError::RsyncRule { line: 2 }, "{rule:?}");
         }
         for (pattern, name) in
             [("-", "-"), ("-a", "-a"), ("\\- *.o", "- x.o"), ("\\P x", "P x"), ("\\!", "!"), ("+", "+"), ("..", "..")]
         {
-            let list = PatternList { text: pattern.as_bytes().to_vec(), is_file: true, includes: false };
+            let list = PatternList { text: pattern.as_bytes().to_vec(), syntax: ListSyntax::File, includes: false };
             let rules = PatternRules::of(&list).unwrap();
             assert!(rules.decide(|| b"", name.as_bytes(), false).is_some(), "{pattern:?}");
         }

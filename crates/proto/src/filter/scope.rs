@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::RuleOrigin;
-use super::rules::{PatternRule, PatternRules};
+use super::rules::{AskedName, MergedFile, PatternRule, PatternRules};
 use crate::path::Name;
 
 /// A directory of a walk, with those above it up to the source argument.
@@ -32,9 +32,17 @@ impl FilterScope {
         Self { above: Some(ParentScope { scope: above, name }), files }
     }
 
-    /// Adds a filter file of this directory.
-    pub fn add(&mut self, file: usize, rules: PatternRules) {
-        self.files.push((file, rules));
+    /// Returns the directory above and the name of what has this path; `None` for the root.
+    pub fn place_of(path: impl IntoIterator<Item = Name>) -> Option<(Arc<Self>, Name)> {
+        path.into_iter().fold(None, |above, name| {
+            let scope = above.map_or_else(Self::default, |(above, name)| Self::below(above, name, Vec::new()));
+            Some((Arc::new(scope), name))
+        })
+    }
+
+    /// Returns the directory above, and the name there; `None` for the root.
+    pub fn place(&self) -> Option<(Arc<Self>, Name)> {
+        self.above.as_ref().map(|above| (Arc::clone(&above.scope), above.name.clone()))
     }
 
     /// Returns the number of rules in its own filter files.
@@ -50,6 +58,52 @@ impl FilterScope {
     /// Returns the path of a name in it, built on demand.
     pub(super) fn lazy_path<'s>(&'s self, name: &'s [u8]) -> LazyPath<'s> {
         LazyPath { scope: self, name, whole: OnceCell::new() }
+    }
+
+    /// Adds the files of rsync's rules that are read in this directory and below, in the order of their numbers.
+    pub(super) fn add_merged(&self, all: &mut Vec<MergedFile>) {
+        let above = std::iter::successors(Some(self), |scope| scope.above().map(|above| &**above));
+        let mut own: Vec<_> =
+            above.map(|scope| scope.files.iter().flat_map(|(_, rules)| rules.merged_files())).collect();
+        own.reverse();
+        all.extend(own.into_iter().flatten().cloned());
+    }
+
+    /// Returns the deciding one of rsync's rules. `place` is what they come from, and their directory's `len`, as
+    /// [`PatternRules::first`] has it.
+    pub(super) fn decide_rsync<'r>(
+        &'r self,
+        rules: &'r PatternRules,
+        (origin, len): (RuleOrigin, Option<usize>),
+        asked: &AskedName<'_>,
+    ) -> Option<(RuleOrigin, &'r PatternRule)> {
+        rules.first(
+            asked,
+            len,
+            |rule| (origin, rule),
+            |number, is_inherited| self.decide_merged(number, is_inherited, asked),
+        )
+    }
+
+    /// Returns the deciding rule of the files with this number, the innermost first.
+    fn decide_merged(
+        &self,
+        number: usize,
+        is_inherited: bool,
+        asked: &AskedName<'_>,
+    ) -> Option<(RuleOrigin, &PatternRule)> {
+        let (mut scope, mut above, mut len) = (self, 0, asked.name.len());
+        loop {
+            for (_, rules) in scope.files.iter().filter(|(file, _)| *file == number) {
+                let place = (RuleOrigin::File { above, number }, Some(len));
+                let found = self.decide_rsync(rules, place, asked);
+                if found.is_some() || rules.is_cleared {
+                    return found;
+                }
+            }
+            let ParentScope { scope: next, name } = scope.above.as_ref().filter(|_| is_inherited)?;
+            (scope, above, len) = (next, above + 1, len + 1 + name.as_bytes().len());
+        }
     }
 
     /// Returns the deciding rule of the filter files, the innermost first.
@@ -105,7 +159,7 @@ impl LazyPath<'_> {
     }
 
     /// Returns its last bytes.
-    fn last(&self, len: usize) -> &[u8] {
+    pub fn last(&self, len: usize) -> &[u8] {
         let whole = self.whole();
         &whole[whole.len().saturating_sub(len)..]
     }

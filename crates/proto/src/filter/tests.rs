@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::filter::PatternList;
+use crate::filter::{ListSyntax, PatternList};
 use crate::path::Name;
 
 /// Builds a matcher from words as typed: `+ PATTERN`, `- PATTERN`; a word of several lines is a file.
 fn matcher(words: &[&str]) -> Matcher {
     let list = |word: &&str| {
         let (sign, text) = word.split_once(' ').unwrap();
-        PatternList { text: text.into(), is_file: text.contains('\n'), includes: sign == "+" }
+        let syntax = if text.contains('\n') { ListSyntax::File } else { ListSyntax::Pattern };
+        PatternList { text: text.into(), syntax, includes: sign == "+" }
     };
     Matcher::new(&FilterOptions { lists: words.iter().map(list).collect(), ..FilterOptions::default() }).unwrap()
 }

@@ -10,9 +10,11 @@ mod walk_prefetch;
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
 use haul_base::copy::spec::Symlinks;
 use haul_proto::entry::{EntryMetadata, SpecialFile};
+use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -113,6 +115,8 @@ pub enum WalkEntry {
     Filtered {
         /// Its name there.
         name: Name,
+        /// Whether the target decides by its own rules about such a name.
+        is_hidden: bool,
     },
     /// Files excluded by filters in the innermost open directory, counted only ([`WalkOptions::only_counts_files`]).
     FilteredFiles {
@@ -141,6 +145,8 @@ pub struct Walker<'a> {
     entered: HashSet<FileIdentity>,
     help: Option<WalkPrefetch<'a>>,
     filter: Option<&'a WalkFilter>,
+    /// The root's directory and name in the transfer, for rsync's rules.
+    place: Option<(Arc<FilterScope>, Name)>,
     /// Excluded names of the innermost level, not yet reported: at most one chunk.
     filtered: Vec<Name>,
     /// Number of rules of open directories.
@@ -172,6 +178,7 @@ impl<'a> Walker<'a> {
             entered: HashSet::new(),
             help,
             filter: None,
+            place: None,
             filtered: Vec::new(),
             open_rules: 0,
             repeated: RepeatedNames::default(),
@@ -181,6 +188,12 @@ impl<'a> Walker<'a> {
     /// Adds a filter. Prefetch workers must know it ([`WalkOptions::is_filtered`]).
     pub fn filtered(self, filter: Option<&'a WalkFilter>) -> Self {
         Self { filter, ..self }
+    }
+
+    /// Sets the path of the root in the transfer, to which rsync's rules apply.
+    pub fn transferred_as(self, path: impl IntoIterator<Item = Name>) -> Self {
+        let is_rsync = self.filter.is_some_and(|filter| filter.matcher().is_rsync());
+        Self { place: FilterScope::place_of(path).filter(|_| is_rsync), ..self }
     }
 
     fn enter_root(&mut self, root: Dir) -> WalkEntry {
@@ -201,9 +214,12 @@ impl<'a> Walker<'a> {
     ) -> io::Result<WalkEntry> {
         let (mut scope, mut patterns) = (None, Vec::new());
         if let Some(filter) = self.filter {
-            let above = self.levels.last().and_then(|level| level.scope.as_ref());
-            patterns = timed(&mut self.help, || filter.patterns_in(&dir))?;
-            let entered = filter.scope(&dir, above, &patterns, self.open_rules)?;
+            let above = self.levels.last().and_then(|level| level.scope.clone());
+            let place = above.zip(dir.name().cloned()).or_else(|| self.place.clone());
+            let above = place.as_ref().map(|(above, _)| &**above);
+            patterns = timed(&mut self.help, || filter.patterns_in(&dir, above))?;
+            let entered = filter.scope(place, &patterns, self.open_rules)?;
+            filter.withdraw_hidden(&entered, &mut patterns);
             self.open_rules += entered.own_rules();
             scope = Some(entered);
         }
@@ -319,7 +335,8 @@ impl<'a> Walker<'a> {
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope)
             && filter.leaves_out(scope, &name, &seen.stat)
         {
-            return Some(WalkEntry::Filtered { name });
+            let is_hidden = filter.matcher().is_rsync() && !filter.is_beyond_limits(&seen.stat);
+            return Some(WalkEntry::Filtered { name, is_hidden });
         }
         match (seen.stat.kind, seen.points_to.take()) {
             (FileType::RegularFile, _) => Some(level.found_file(name, &seen)),
@@ -391,7 +408,7 @@ impl Iterator for Walker<'_> {
             let found = if self.chunk.counted > 0 {
                 Some(WalkEntry::FilteredFiles { count: std::mem::take(&mut self.chunk.counted) })
             } else if let Some(name) = self.filtered.pop() {
-                Some(WalkEntry::Filtered { name })
+                Some(WalkEntry::Filtered { name, is_hidden: self.filter.is_some_and(|it| it.matcher().is_rsync()) })
             } else if let Some(entry) = self.chunk.next_name() {
                 self.examine(entry)
             } else {

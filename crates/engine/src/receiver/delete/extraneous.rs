@@ -101,7 +101,7 @@ impl Removals {
         if self.extraneous.is_stopped() || is_over || !is_listed {
             return names.clear();
         }
-        let scope = scope.filter(|_| !self.copy.request.sync.delete_filtered);
+        let scope = scope.filter(|_| self.protects_excluded());
         let extras = self.extras(dir, names, scope);
         let is_source_empty = names.is_empty_argument();
         names.clear();
@@ -144,7 +144,7 @@ impl Removals {
         }
         let item = session.read(|machine| machine.directory(entry));
         let Some(ReceiverEntry::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
-        let scope = self.filter.scope_in(entry).filter(|_| !sync.delete_filtered);
+        let scope = self.filter.scope_in(entry).filter(|_| self.protects_excluded());
         names.reserve(|| {
             let mut counting = TreeClearing::counting(self);
             // The removal reports a directory that cannot be listed.

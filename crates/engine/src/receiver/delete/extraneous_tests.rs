@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_proto::entry::{EntryContent, EntryLocation};
-use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::FilterOptions;
+use haul_proto::filter::{ListSyntax, PatternList, PatternRules};
 use haul_proto::ids::EntryId;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{EqualityTest, SyncOptions};
@@ -55,7 +55,7 @@ fn after(sync: SyncOptions) -> Site {
 }
 
 fn filtered(text: &str, sync: SyncOptions) -> impl FnOnce(&mut TargetRequest, &Path) {
-    let list = PatternList { text: text.into(), is_file: false, includes: false };
+    let list = PatternList { text: text.into(), syntax: ListSyntax::Pattern, includes: false };
     move |request, _| {
         (request.filters, request.sync) = (FilterOptions { lists: vec![list], ..FilterOptions::default() }, sync)
     }
@@ -362,7 +362,7 @@ fn remembered_state_is_bounded() {
     assert!(laters.remember(later(None)) && !laters.remember(later(None)) && laters.directories.is_empty());
 
     let lines = "a\n".repeat(LATER_RULES_MAX / 4);
-    let files = || crate::fs::rules_of(&[(0, lines.clone().into())]).unwrap();
+    let files = || vec![(0, PatternRules::of_file(lines.as_bytes(), false).unwrap())];
     let above = Arc::new(FilterScope::operand(files()));
     let below = |text| Arc::new(FilterScope::below(Arc::clone(&above), name(text), files()));
     let mut laters = DeferredRemovals::default();

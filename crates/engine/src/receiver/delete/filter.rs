@@ -2,20 +2,24 @@
 //!
 //! The source names its excluded entries. For other names the target decides, by the user's rules and by the filter
 //! files from the source's directories.
+//!
+//! With rsync's rules, the target decides about all names, since rules may apply to one side. A filter file that the
+//! source lacks or does not copy is the target's own.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
-use haul_proto::filter::definition::FilterOptions;
-use haul_proto::filter::{FilterScope, Matcher};
+use haul_proto::filter::{FilterScope, FilterSide, Matcher, PatternListError};
 use haul_proto::ids::EntryId;
 use haul_proto::limits::OPEN_RULES_MAX;
 use haul_proto::path::Name;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
 
-use crate::fs::rules_of;
+use crate::fs::{Dir, PatternFile, add_merged_files};
 
 /// The filters of a copy, and the open directories.
 pub struct TargetFilter(Option<FilterJudge>);
@@ -24,80 +28,110 @@ struct FilterJudge {
     matcher: Matcher,
     /// Number of filter file names.
     files: usize,
-    open: Mutex<FilteredDirectory>,
+    /// Whether the target's own filter files count.
+    reads_own: bool,
+    /// Paths of source arguments in the transfer.
+    operands: Vec<Vec<Name>>,
+    open: Mutex<FilteredDirectories>,
 }
 
 #[derive(Default)]
-struct FilteredDirectory {
-    scopes: HashMap<EntryId, Arc<FilterScope>>,
+struct FilteredDirectories {
+    entered: HashMap<EntryId, FilteredDirectory>,
     rules: usize,
+}
+
+struct FilteredDirectory {
+    scope: Arc<FilterScope>,
+    files: Vec<PatternFile>,
 }
 
 impl TargetFilter {
     /// Filters from the controller.
-    pub fn new(filters: &FilterOptions) -> Self {
+    pub fn new(request: &TargetRequest) -> Self {
+        let filters = &request.filters;
+        if filters.lists.is_empty() && filters.files.is_empty() {
+            return Self(None);
+        }
+        let side = FilterSide::Target { deletes_excluded: request.sync.delete_filtered };
         // The decoder has bounded the length of patterns.
-        let matcher = || Matcher::new(filters).unwrap_or_else(|error| panic!("{error}"));
-        let is_wanted = !(filters.lists.is_empty() && filters.files.is_empty());
-        Self(is_wanted.then(|| FilterJudge { matcher: matcher(), files: filters.files.len(), open: Mutex::default() }))
+        let matcher = Matcher::at(side, filters).unwrap_or_else(|error| panic!("{error}"));
+        let operand = |(number, operand): (usize, &TargetOperand)| {
+            let below = request.below.get(number).into_iter().flatten();
+            below.chain(&operand.name).cloned().collect()
+        };
+        let operands = request.operands.iter().enumerate().map(operand).collect();
+        let reads_own = matcher.is_rsync() && request.sync.deletes();
+        Self(Some(FilterJudge { matcher, files: filters.files.len(), reads_own, operands, open: Mutex::default() }))
     }
 
-    /// Enters an offered directory whose contents will follow.
-    pub fn enter(&self, id: EntryId, entry: &Entry) {
-        let Some(judge) = self.0.as_ref().filter(|_| entry.kind == EntryContent::Directory) else { return };
+    /// Whether the rules are rsync's.
+    pub fn is_rsync(&self) -> bool {
+        self.0.as_ref().is_some_and(|judge| judge.matcher.is_rsync())
+    }
+
+    /// Enters an offered directory whose contents will follow; `dir` is the target's.
+    ///
+    /// # Errors
+    /// If a filter file of the target is not valid.
+    pub fn enter(&self, id: EntryId, entry: &Entry, dir: Option<&Dir>) -> io::Result<()> {
+        let Some(judge) = self.0.as_ref().filter(|_| entry.kind == EntryContent::Directory) else { return Ok(()) };
+        let place = judge.place(&entry.place);
+        let (scope, files) = judge.own_scope(place, dir)?;
         let mut open = lock(&judge.open);
-        let above = match &entry.place {
-            EntryLocation::Child { parent, name } => {
-                open.scopes.get(parent).map(|above| (Arc::clone(above), name.clone()))
-            }
-            EntryLocation::Operand(_) | EntryLocation::Again(_) => None,
-        };
-        let scope =
-            above.map_or_else(FilterScope::default, |(above, name)| FilterScope::below(above, name, Vec::new()));
-        open.scopes.insert(id, Arc::new(scope));
+        open.rules += scope.own_rules();
+        open.entered.insert(id, FilteredDirectory { scope, files });
+        Ok(())
     }
 
     /// Adds a filter file to an entered directory, before its contents.
     pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolError> {
         let unasked = ProtocolError::Unasked("patterns");
-        let judge = self.0.as_ref().filter(|judge| usize::from(file) < judge.files).ok_or(unasked)?;
-        let rules = rules_of(&[(file, text)]).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
+        let judge = self.0.as_ref().filter(|judge| judge.matcher.is_rsync() || usize::from(file) < judge.files);
+        let judge = judge.ok_or(unasked)?;
         let mut open = lock(&judge.open);
-        let FilteredDirectory { scopes, rules: count } = &mut *open;
+        let FilteredDirectories { entered, rules: count } = &mut *open;
         let late = ProtocolError::OutOfTurn("patterns");
-        let scope = scopes.get_mut(&id).and_then(Arc::get_mut).ok_or(late)?;
-        for (number, rules) in rules {
-            *count += rules.count();
-            if *count > OPEN_RULES_MAX {
-                return Err(ProtocolError::OverLimit("rules"));
-            }
-            scope.add(number, rules);
-        }
-        Ok(())
+        let is_unused = |directory: &&mut FilteredDirectory| Arc::strong_count(&directory.scope) == 1;
+        let FilteredDirectory { scope, files } = entered.get_mut(&id).filter(is_unused).ok_or(late)?;
+        *count -= scope.own_rules();
+        files.retain(|(own, _)| *own != file);
+        files.push((file, text));
+        files.sort_by_key(|(number, _)| *number);
+        *scope = judge.scope(scope.place(), files).map_err(|_| ProtocolError::OverLimit("a pattern"))?;
+        *count += scope.own_rules();
+        if *count > OPEN_RULES_MAX { Err(ProtocolError::OverLimit("rules")) } else { Ok(()) }
     }
 
     /// Leaves a complete directory. Returns its scope, which finds the excluded names in it.
     pub fn leave(&self, id: EntryId) -> Option<Arc<FilterScope>> {
         let mut open = lock(&self.0.as_ref()?.open);
-        let scope = open.scopes.remove(&id)?;
+        let scope = open.entered.remove(&id)?.scope;
         open.rules -= scope.own_rules();
         Some(scope)
     }
 
     /// The scope of an open directory.
     pub fn scope_in(&self, id: EntryId) -> Option<Arc<FilterScope>> {
-        lock(&self.0.as_ref()?.open).scopes.get(&id).map(Arc::clone)
+        self.0.as_ref()?.scope_in(id)
     }
 
     /// The scope of an entry as a directory; its parent must be open.
     pub fn scope_of(&self, place: &EntryLocation) -> Option<Arc<FilterScope>> {
         let judge = self.0.as_ref()?;
-        match place {
-            EntryLocation::Child { parent, name } => {
-                let above = Arc::clone(lock(&judge.open).scopes.get(parent)?);
-                Some(Arc::new(FilterScope::below(above, name.clone(), Vec::new())))
-            }
-            EntryLocation::Operand(_) | EntryLocation::Again(_) => Some(Arc::default()),
+        let is_known = |id: &EntryId| judge.scope_in(*id).is_some();
+        let is_open = !matches!(place, EntryLocation::Child { parent, .. } if !is_known(parent));
+        is_open.then(|| judge.scope(judge.place(place), &[]).ok()).flatten()
+    }
+
+    /// The scope of an extraneous directory, with the filter files in it.
+    ///
+    /// # Errors
+    /// If one of them is not valid.
+    pub fn scope_within(&self, scope: Arc<FilterScope>, dir: &Dir) -> io::Result<Arc<FilterScope>> {
+        match self.0.as_ref().filter(|judge| judge.reads_own) {
+            Some(judge) => Ok(judge.own_scope(scope.place(), Some(dir))?.0),
+            None => Ok(scope),
         }
     }
 
@@ -106,12 +140,67 @@ impl TargetFilter {
         let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };
         judge.matcher.leaves_out(scope, name.as_bytes(), is_directory)
     }
+
+    /// The same for a name in a directory that is removed.
+    pub fn leaves_out_of_removed(&self, scope: Option<&Arc<FilterScope>>, name: &Name, is_directory: bool) -> bool {
+        let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };
+        judge.matcher.leaves_out_of_removed(scope, name.as_bytes(), is_directory)
+    }
+}
+
+impl FilterJudge {
+    fn scope_in(&self, id: EntryId) -> Option<Arc<FilterScope>> {
+        lock(&self.open).entered.get(&id).map(|directory| Arc::clone(&directory.scope))
+    }
+
+    /// The directory above an entry, and its name there.
+    fn place(&self, place: &EntryLocation) -> Option<(Arc<FilterScope>, Name)> {
+        match place {
+            EntryLocation::Child { parent, name } => Some((self.scope_in(*parent)?, name.clone())),
+            EntryLocation::Operand(number) if self.matcher.is_rsync() => {
+                FilterScope::place_of(self.operands.get(*number as usize)?.iter().cloned())
+            }
+            EntryLocation::Operand(_) | EntryLocation::Again(_) => None,
+        }
+    }
+
+    fn scope(
+        &self,
+        place: Option<(Arc<FilterScope>, Name)>,
+        files: &[PatternFile],
+    ) -> Result<Arc<FilterScope>, PatternListError> {
+        let rules = self.matcher.rules_of(place.as_ref().map(|(above, _)| &**above), files)?;
+        Ok(Arc::new(match place {
+            Some((above, name)) => FilterScope::below(above, name, rules),
+            None => FilterScope::operand(rules),
+        }))
+    }
+
+    /// The scope of a directory of the target with the filter files in it, where they count.
+    fn own_scope(
+        &self,
+        place: Option<(Arc<FilterScope>, Name)>,
+        dir: Option<&Dir>,
+    ) -> io::Result<(Arc<FilterScope>, Vec<PatternFile>)> {
+        let mut files = Vec::new();
+        if let Some(dir) = dir.filter(|_| self.reads_own) {
+            add_merged_files(&self.matcher, dir, place.as_ref().map(|(above, _)| &**above), &mut files)?;
+        }
+        let scope = self.scope(place, &files).map_err(io::Error::other)?;
+        let all = std::iter::successors(Some(&scope), |scope| scope.above());
+        match files.is_empty() || all.map(|scope| scope.own_rules()).sum::<usize>() <= OPEN_RULES_MAX {
+            true => Ok((scope, files)),
+            false => Err(io::Error::other(format!("more than {OPEN_RULES_MAX} filter rules with those above"))),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use haul_proto::entry::EntryMetadata;
-    use haul_proto::filter::PatternList;
+    use haul_proto::filter::definition::FilterOptions;
+    use haul_proto::filter::{ListSyntax, PatternList};
+    use haul_proto::wire::samples;
 
     use super::*;
 
@@ -124,18 +213,17 @@ mod tests {
     }
 
     fn filtered() -> TargetFilter {
-        let list = PatternList { text: b"/a/x".to_vec(), is_file: false, includes: false };
-        let filtered = TargetFilter::new(&FilterOptions {
-            lists: vec![list],
-            files: vec![name(".f")],
-            ..FilterOptions::default()
-        });
-        filtered.enter(EntryId(0), &directory(EntryLocation::Operand(0)));
+        let list = PatternList { text: b"/a/x".to_vec(), syntax: ListSyntax::Pattern, includes: false };
+        let filters = FilterOptions { lists: vec![list], files: vec![name(".f")], ..FilterOptions::default() };
+        let filtered = TargetFilter::new(&TargetRequest { filters, ..samples::target_request() });
+        filtered.enter(EntryId(0), &directory(EntryLocation::Operand(0)), None).unwrap();
         filtered
     }
 
     fn enter_a(filtered: &TargetFilter) {
-        filtered.enter(EntryId(1), &directory(EntryLocation::Child { parent: EntryId(0), name: name("a") }));
+        filtered
+            .enter(EntryId(1), &directory(EntryLocation::Child { parent: EntryId(0), name: name("a") }), None)
+            .unwrap();
     }
 
     #[test]
@@ -160,7 +248,7 @@ mod tests {
         assert!(add(0, 0, "a").is_ok());
         enter_a(&filtered);
         assert!(add(0, 0, "a").is_err());
-        assert!(TargetFilter::new(&FilterOptions::default()).add(EntryId(0), 0, Vec::new()).is_err());
+        assert!(TargetFilter::new(&samples::target_request()).add(EntryId(0), 0, Vec::new()).is_err());
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Removals {
         Self {
             copy: Arc::clone(&metadata.copy),
             metadata: Arc::clone(metadata),
-            filter: TargetFilter::new(&metadata.copy.request.filters),
+            filter: TargetFilter::new(&metadata.copy.request),
             backup,
             extraneous,
             name_budget: NameBudget::default(),

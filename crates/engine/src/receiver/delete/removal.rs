@@ -9,9 +9,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryLocation};
 use haul_proto::filter::FilterScope;
+use haul_proto::ids::EntryId;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
 use haul_proto::session::step::ParentDirectory;
@@ -150,6 +152,21 @@ impl Removals {
         is_placed && (request.operands.len() == 1 || is_named_once())
     }
 
+    /// Whether filters protect what they exclude. rsync's rules say themselves which do.
+    pub(crate) fn protects_excluded(&self) -> bool {
+        self.filter.is_rsync() || !self.copy.request.sync.delete_filtered
+    }
+
+    /// Enters an offered directory. Nothing more is removed if filter files of the target are not valid.
+    pub(crate) fn enter_filtered(&self, id: EntryId, offered: &Entry, entered: &ReceiverEntry) {
+        let dir = if let ReceiverEntry::Directory { dir, .. } = entered { Some(dir) } else { None };
+        if let Err(error) = self.filter.enter(id, offered, dir) {
+            self.extraneous.stop();
+            let path = dir.map(Dir::path_bytes).unwrap_or_default();
+            self.copy.fail(self.copy.destination.path(&path), describe(&error));
+        }
+    }
+
     /// Records excluded source names of a directory.
     pub(crate) fn note_excluded(&self, directory: &ReceiverEntry, left_out: &[Name]) {
         if !self.copy.request.sync.delete_filtered {
@@ -207,7 +224,7 @@ impl Removals {
                 false => Err(FileError::Refused(OverwriteRefusal::IsDirectory)),
             };
         }
-        let protects = kind == FileType::Directory && !self.copy.request.sync.delete_filtered;
+        let protects = kind == FileType::Directory && self.protects_excluded();
         let scope = removal.scope.as_ref().filter(|_| protects);
         if self.filter.leaves_out(scope.and_then(|own| own.above()), name, true) {
             return Err(FileError::ProtectedTree);
@@ -251,7 +268,7 @@ impl Removals {
 
     /// The filter scope that protects entries of such a directory.
     pub(crate) fn protecting(&self, removal: &TreeReplacement) -> Option<Arc<FilterScope>> {
-        removal.scope.clone().filter(|_| !self.copy.request.sync.delete_filtered)
+        removal.scope.clone().filter(|_| self.protects_excluded())
     }
 
     /// Counts entries as removed. If that exceeds the limit, returns the limit as an error.

@@ -157,7 +157,7 @@ impl<'t> TreeClearing<'t> {
             };
             let is_directory = kind == FileType::Directory;
             let scope = level.scope.as_ref();
-            let is_protected = self.removals.filter.leaves_out(scope, &name, is_directory)
+            let is_protected = self.removals.filter.leaves_out_of_removed(scope, &name, is_directory)
                 || self.only_below && self.removals.leaves_out_kind(kind);
             self.is_protected |= is_protected;
             if name.is_reserved() || is_protected {
@@ -198,8 +198,9 @@ impl<'t> TreeClearing<'t> {
         if child.identity().device != dir.identity().device || own_mount != mount {
             return stays(MOUNTED);
         }
-        match sorted_names(&child) {
-            Ok(names) => {
+        let scope = scope.map(|scope| self.removals.filter.scope_within(scope, &child)).transpose();
+        match scope.and_then(|scope| Ok((sorted_names(&child)?, scope))) {
+            Ok((names, scope)) => {
                 EnteredDirectory::Level(TreeLevel { dir: child, mount, names: names.into_iter(), scope, stays: false })
             }
             Err(error) => stays(&describe(&error)),
