@@ -603,7 +603,10 @@ fn a_dry_run_reports_all_changes_and_touches_nothing() {
             .collect();
         let bytes: u64 = planned.iter().filter_map(|event| event["bytes"].as_u64()).sum();
         assert_eq!(summary["dry_run"], true);
-        assert!(bytes > 0 && summary["files_planned"] == planned.len() && summary["bytes_planned"] == bytes, "{summary}");
+        assert!(
+            bytes > 0 && summary["files_planned"] == planned.len() && summary["bytes_planned"] == bytes,
+            "{summary}"
+        );
     }
     let told = items(&sync(&sandbox, &["--json", "--delete", "--dry-run"]).succeeds());
     assert_eq!(items(&sync(&sandbox, &["--json", "--delete", "--items"]).succeeds()), told);

@@ -31,6 +31,7 @@ use haul_control::operand::{host_label, parse_operand};
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
+use haul_show::ListForm;
 use haul_show::display::{Display, Mode};
 use haul_show::report::ReportFormat;
 
@@ -496,6 +497,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         program: dialect.program(),
         bits: values.is_set(&flags::BITS),
         log,
+        list: ListForm::default(),
     })
 }
 

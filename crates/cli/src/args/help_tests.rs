@@ -84,7 +84,7 @@ fn short_help() {
           --xfrrate RATE        limit the total rate to RATE bytes/s, for example
                                 50m (SIGUSR1 doubles it, SIGUSR2 halves it)
           --json                print events as JSON lines
-      -v, --verbose             print more: -v connection, -vv path, -vvv each file
+      -v, --verbose             print more: -v names, -vv path, -vvv sizes of files
 
     haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
     haul help NAME explains an option, command or topic (all, letters, size, exit)
@@ -310,7 +310,7 @@ fn full_help() {
                                 terminal allows)
           --json                print events as JSON lines
       -q, --quiet               print errors only
-      -v, --verbose             print more: -v connection, -vv path, -vvv each file
+      -v, --verbose             print more: -v names, -vv path, -vvv sizes of files
           --vverbose            same as -vv
           --debug               same as -vvv
           --tui                 show a full-screen dashboard (keys pause, change
