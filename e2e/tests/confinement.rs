@@ -42,10 +42,10 @@ fn both_ends_are_confined_in_every_direction() {
     let pushed = remote.haul(&sandbox).args(["--json", "-r", "source"]).arg(to).run().succeeds().summary();
     let pulled = remote.haul(&sandbox).args(["--json", "-r"]).arg(from).arg("pulled").run().succeeds().summary();
     assert!(is_confined(&pushed) && is_confined(&pulled), "{pushed}\n{pulled}");
-    let shown = sandbox.haul(["-v", "-r", "source", "shown"]).run().succeeds();
+    let shown = sandbox.haul(["-vv", "-r", "source", "shown"]).run().succeeds();
     shown.says(["sandbox     full at both ends"]);
     sandbox
-        .haul(["-v", "-r", "--symlinks", "follow", "source", "followed"])
+        .haul(["-vv", "-r", "--symlinks", "follow", "source", "followed"])
         .run()
         .succeeds()
         .says(["sandbox     partial (symbolic links"]);

@@ -294,7 +294,7 @@ fn a_log_gets_the_terminals_output() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     for times in [1, 2] {
-        let run = sandbox.haul(["-v", "--logfile", "log", "source", "target"]).run().succeeds();
+        let run = sandbox.haul(["-vv", "--logfile", "log", "source", "target"]).run().succeeds();
         assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""), "{}", run.account());
         let log = fs::read_to_string(sandbox.path("log")).unwrap();
         assert_eq!(log.matches("memory ").count(), times, "{log}");

@@ -286,3 +286,25 @@ fn a_file_gets_ten_failures_and_their_number_and_a_log_gets_all() {
     let log = std::fs::read_to_string(sandbox.path("log")).unwrap();
     assert!(log.matches("gone").count() == 13 && !log.contains("more failures"), "{log}");
 }
+
+#[test]
+fn v_names_what_changes_as_rsync_does() {
+    let sandbox = Sandbox::new();
+    for name in ["s/sub/new", "s/changed", "s/same", "t/changed", "t/gone", "t/old/file"] {
+        sandbox.file(name, name);
+    }
+    sandbox.haul(["sync", "s/same", "t/same"]).run().succeeds();
+    let run = sandbox.haul(["sync", "-v", "--delete", "s/", "t"]).run().succeeds().says(["connected:", "cpu "]);
+    let mut lines: Vec<_> = run.stdout.lines().collect();
+    lines.sort_unstable();
+    let named = ["deleting t/gone", "deleting t/old/", "deleting t/old/file", "t/changed", "t/sub/", "t/sub/new"];
+    assert_eq!(lines, named, "{}", run.account());
+    run.does_not_say("sandbox").does_not_say("memory");
+    assert_eq!(sandbox.haul(["sync", "-v", "s/", "t"]).run().succeeds().stdout, "");
+    let items = sandbox.haul(["-v", "--items", "s/same", "copy"]).run().succeeds();
+    assert_eq!(items.stdout, "created    copy\n", "{}", items.account());
+    let json = sandbox.haul(["-v", "--json", "s/same", "copy2"]).run().succeeds();
+    assert!(!json.stdout.contains("\"item\""), "{}", json.account());
+    let piped = sandbox.haul(["-v", "s/same", "-"]).run().succeeds();
+    assert_eq!(piped.stdout, "s/same", "{}", piped.account());
+}

@@ -32,6 +32,7 @@ use haul_control::operand::{host_label, parse_operand};
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
+use haul_show::ListForm;
 use haul_show::display::{Display, Mode};
 use haul_show::report::ReportFormat;
 
@@ -42,6 +43,7 @@ pub use self::filters::{filters, typed_lists};
 pub use self::metadata::metadata;
 use self::owners::owners;
 pub use self::probe::probe;
+pub use self::rsync_filters::rsync_rules;
 pub use self::sweep::sweep;
 pub use self::sync::contents;
 pub use self::verify::comparison;
@@ -519,6 +521,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         program: dialect.program(),
         bits: values.is_set(&flags::BITS),
         log,
+        list: ListForm::default(),
     })
 }
 

@@ -17,7 +17,7 @@ use haul_control::operand::parse_operand;
 use haul_control::secret_file;
 use haul_proto::path::escape;
 use haul_show::display::{Display, Mode};
-use haul_show::{self as show, terminal};
+use haul_show::{self as show, ListForm, terminal};
 
 use crate::description::{PartEnds, source_operand};
 use crate::error::{JobError, shown};
@@ -138,6 +138,7 @@ fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
         program: "haul",
         bits: kept.bits,
         log: kept.log.clone(),
+        list: ListForm::default(),
     }
 }
 

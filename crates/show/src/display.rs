@@ -13,7 +13,7 @@ use haul_proto::path::escape;
 #[cfg(feature = "tui")]
 use crate::dashboard;
 use crate::lost_output::CheckedOutput;
-use crate::output_form::Show;
+use crate::output_form::{ListForm, Show};
 use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::stamped_lines::{self, StampedLines};
 use crate::text::{self, TextOutput};
@@ -40,6 +40,8 @@ pub struct Display {
     pub bits: bool,
     /// `--logfile`: the log; `None` for standard error.
     pub log: Option<PathBuf>,
+    /// The lines of changed entries.
+    pub list: ListForm,
 }
 
 /// The form of progress.
@@ -83,6 +85,12 @@ impl Mode {
 }
 
 impl Display {
+    /// Whether it names changed entries (`-v`).
+    pub fn names_entries(&self) -> bool {
+        let is_for_people = !matches!(self.mode, Mode::BbcpLines | Mode::Json | Mode::Quiet);
+        is_for_people && self.verbosity > 0
+    }
+
     /// Whether the engine reports each complete file.
     pub fn reports_files(&self) -> bool {
         match self.mode {
@@ -112,9 +120,12 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
     } else if terminal::stderr_is_terminal() {
         human = human.on_terminal();
     }
+    let human = human.with_list_form(display.list);
     let human = match display.mode {
         // Refuses other output to the terminal of a dashboard.
         Mode::Tui => human,
+        // Names are messages, which a log gets.
+        _ if display.list == ListForm::Names && display.log.is_some() => human,
         _ => human.with_list(list()),
     };
     Ok(match display.mode {

@@ -11,6 +11,8 @@ use haul_base::copy::event::{
 use haul_base::copy::summary::Summary;
 
 use crate::items::{self, Tally};
+use crate::output_form::ListForm;
+pub use crate::output_form::Verbosity;
 use crate::text::{TextOutput, harmless};
 use crate::{Show, names, parts, paths, streams, summary};
 
@@ -19,26 +21,12 @@ const FAILURES_SHOWN: u64 = 10;
 /// Most remembered hints, which are not repeated.
 const HINTS_REMEMBERED: usize = 64;
 
-/// Level of detail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verbosity {
-    /// Failures only.
-    Errors,
-    /// Also warnings and the summary.
-    Normal,
-    /// Also connections.
-    Verbose,
-    /// Also figures of the path.
-    Path,
-    /// Also each complete file.
-    Files,
-}
-
 /// Messages on standard error, and lists on standard output.
 pub struct Human {
     text: TextOutput,
     /// Output of lists (`--items`, `--dry-run`); `None`: with the messages.
     list: Option<Box<dyn Write>>,
+    list_form: ListForm,
     /// A line of a list could not be written.
     failed: Option<io::Error>,
     level: Verbosity,
@@ -88,12 +76,18 @@ impl Human {
     pub fn new(text: TextOutput, level: Verbosity) -> Self {
         let (tally, failures) =
             (Tally::default(), FailureList { count: 0, limit: FAILURES_SHOWN, hints: HashSet::new() });
-        Self { text, list: None, failed: None, level, is_terminal: false, tally, failures, stopped: None }
+        let list_form = ListForm::default();
+        Self { text, list: None, list_form, failed: None, level, is_terminal: false, tally, failures, stopped: None }
     }
 
     /// Writes lists to `list`.
     pub fn with_list(self, list: Box<dyn Write>) -> Self {
         Self { list: Some(list), ..self }
+    }
+
+    /// Writes lines of a list in `list_form`.
+    pub fn with_list_form(self, list_form: ListForm) -> Self {
+        Self { list_form, ..self }
     }
 
     /// Adapts to a terminal: slow logins are reported.
@@ -116,7 +110,7 @@ impl Human {
 
     /// The lines of a summary below its first.
     fn details(&self, result: &Summary) -> String {
-        let mut output = summary::below(result, self.level >= Verbosity::Verbose);
+        let mut output = summary::below(result, self.level);
         if self.level >= Verbosity::Path {
             output.push_str(&summary::path(result));
             output.push_str(&parts::table(result));
@@ -197,7 +191,10 @@ impl Observer for Human {
             }
             Event::Item(ItemReport { path, item, .. }) => {
                 self.tally.add(item);
-                self.list(&items::words(path, item));
+                match self.list_form {
+                    ListForm::Changes => self.list(&items::words(path, item)),
+                    ListForm::Names => self.list(&items::name(path, item)),
+                }
             }
             _ => notice(event).iter().for_each(|line| self.text.notice(line)),
         }

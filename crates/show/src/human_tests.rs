@@ -104,7 +104,7 @@ fn verbose_describes_the_connection() {
         "{output}"
     );
     let moved = "haul: data now takes 10.2.0.1:1 -> 10.2.0.2:2 (tcp) and 10.1.0.1:3 -> 10.1.0.2:4 (tcp): it carries";
-    assert!(output.contains(moved) && output.contains("memory "), "{output}");
+    assert!(output.contains(moved) && output.contains("cpu ") && !output.contains("memory "), "{output}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use haul_base::copy::summary::PlannedTotals;
 use haul_proto::path::escape;
 use serde::Serialize;
 
-use crate::differences::name;
+use crate::differences;
 use crate::units::{count, counted, duration, files, size};
 
 /// The names of reasons, for people and programs.
@@ -37,6 +37,13 @@ pub fn words(path: &[u8], item: &ItemChange) -> String {
     format!("{:<11}{}{slash}{because}", change(item), escape(path))
 }
 
+/// `run7/a.dat`, `run7/` or `deleting run7/b`, as rsync -v names entries.
+pub fn name(path: &[u8], item: &ItemChange) -> String {
+    let deleting = if item.change == ChangeKind::Removed { "deleting " } else { "" };
+    let slash = if item.what == EntryKind::Directory { "/" } else { "" };
+    format!("{deleting}{}{slash}", escape(path))
+}
+
 /// Whether a path contains letters composed of several characters, as normalisation form D writes `é`. They look like
 /// letters of one character, so a created and a deleted name may look alike.
 fn has_combining_characters(path: &[u8]) -> bool {
@@ -56,7 +63,7 @@ pub struct ItemFields {
 
 impl From<&ItemChange> for ItemFields {
     fn from(item: &ItemChange) -> Self {
-        Self { what: name(item.what), change: change(item), reasons: reasons(item) }
+        Self { what: differences::name(item.what), change: change(item), reasons: reasons(item) }
     }
 }
 
@@ -162,6 +169,14 @@ pub(crate) mod tests {
             deleted    run7/z\n\u{1b}
             deleted    run7/z/
             "#);
+    }
+
+    #[test]
+    fn names_alone_are_those_of_rsync() {
+        let lines: Vec<_> = every_item().iter().map(|(path, item)| name(path, item)).collect();
+        let expected = "run7/ run7/a.dat run7/b run7/c run7/d/ run7/e";
+        assert_eq!(lines[..6].join(" "), expected);
+        assert_eq!(lines[6..], ["deleting run7/z\\n\\u{1b}", "deleting run7/z/"]);
     }
 
     #[test]

@@ -43,5 +43,5 @@ pub mod testing;
 pub mod verdict;
 
 pub use self::display::new;
-pub use self::output_form::{Half, Show};
+pub use self::output_form::{Half, ListForm, Show};
 pub use self::text::stderr;

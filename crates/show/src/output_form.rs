@@ -14,6 +14,31 @@ pub enum Half {
     Line,
 }
 
+/// Level of detail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Failures only.
+    Errors,
+    /// Also warnings and the summary.
+    Normal,
+    /// Also connections.
+    Verbose,
+    /// Also figures of the path.
+    Path,
+    /// Also each complete file.
+    Files,
+}
+
+/// The form of the lines of changed entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ListForm {
+    /// The change, the path and the reasons (`--items`, `--dry-run`).
+    #[default]
+    Changes,
+    /// The path alone (`-v`).
+    Names,
+}
+
 /// A form of output.
 pub trait Show: Observer {
     /// Shows a message from outside the engine.

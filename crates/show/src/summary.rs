@@ -6,26 +6,28 @@ use haul_base::copy::event::{Confinement, ReadBackBytes, SandboxReport, SyncCoun
 use haul_base::copy::spec::Cipher;
 use haul_base::copy::summary::{ComparisonResult, Summary};
 
+use crate::output_form::Verbosity;
 use crate::text::{harmless, within};
 use crate::units::{bytes_per_s, count, counted, duration, files, limit, part_of, rate, round_trip, size};
 use crate::{names, paths, verdict};
 
-/// The lines of the summary after its first, each ended. `verbose` adds memory and other entries.
-pub fn below(summary: &Summary, verbose: bool) -> String {
-    facts(summary, verbose).into_iter().map(|(label, text)| format!("{label:<12}{text}\n")).collect()
+/// The lines of the summary after its first, each ended.
+pub fn below(summary: &Summary, level: Verbosity) -> String {
+    facts(summary, level).into_iter().map(|(label, text)| format!("{label:<12}{text}\n")).collect()
 }
 
 /// Shortest copies with details by default.
 pub const LONG: Duration = Duration::from_secs(10);
 
-/// Labels and texts of the lines after the first. Details of the path and the time are for `verbose`, long runs, and
-/// runs with recommendations.
-pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
+/// Labels and texts of the lines after the first. Details of the path and the time are for verbose output, long runs,
+/// and runs with recommendations; memory, sandbox and other entries for `Path`.
+pub fn facts(summary: &Summary, level: Verbosity) -> Vec<(&'static str, String)> {
+    let (verbose, very_verbose) = (level >= Verbosity::Verbose, level >= Verbosity::Path);
     let is_detailed = verbose || summary.times.elapsed >= LONG || !summary.diagnosis.advice.is_empty();
     let connection = &summary.connection;
     let mut facts = entry_facts(summary);
     let mut add = |label: &'static str, text: Option<String>| facts.extend(text.map(|text| (label, text)));
-    add("also", verbose.then(|| also(summary)));
+    add("also", very_verbose.then(|| also(summary)));
     // A dry run sends no data, so its connection is omitted.
     let shows_connection =
         connection.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&connection.transport));
@@ -41,8 +43,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     let (source, target) = (summary.source(), summary.target());
     let of_ends = |source, target| format!("source {source}, target {target}");
     add("cpu", is_detailed.then(|| of_ends(duration(source.cpu), duration(target.cpu))));
-    add("memory", verbose.then(|| of_ends(size(source.peak_bytes), size(target.peak_bytes))));
-    add("sandbox", sandbox(summary).filter(|_| verbose || is_unconfined(summary)));
+    add("memory", very_verbose.then(|| of_ends(size(source.peak_bytes), size(target.peak_bytes))));
+    add("sandbox", sandbox(summary).filter(|_| very_verbose || is_unconfined(summary)));
     facts
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::{bare, example};
 
 fn summary(summary: &Summary, verbose: bool) -> String {
-    format!("{}\n{}", headline(summary), below(summary, verbose))
+    format!("{}\n{}", headline(summary), below(summary, if verbose { Verbosity::Path } else { Verbosity::Normal }))
 }
 
 #[test]

@@ -200,7 +200,7 @@ options! {
     PROGRESS: Single<Option<u32>> = row("progress", None, Attached("SECONDS"), Output, "print a progress line every SECONDS (default: as the terminal allows)").bbcp('P', 4).one(|a| if a.value.is_empty() { Ok(None) } else { a.number(1..=86_400).map(Some) });
     JSON: Switch = row("json", None, Nothing, Output, "print events as JSON lines").essential().switch();
     QUIET: Switch = row("quiet", Some('q'), Nothing, Output, "print errors only").switch();
-    VERBOSE: Switch = row("verbose", Some('v'), Repeats, Output, "print more: -v connection, -vv path, -vvv each file").bbcp('v', 1).essential().switch();
+    VERBOSE: Switch = row("verbose", Some('v'), Repeats, Output, "print more: -v names, -vv path, -vvv sizes of files").bbcp('v', 1).essential().switch();
     VVERBOSE: Switch = row("vverbose", None, Nothing, Output, "same as -vv").bbcp('V', 2).of_one_copy().switch();
     DEBUG: Switch = row("debug", None, Nothing, Output, "same as -vvv").bbcp('D', 5).of_one_copy().switch();
     TUI: Switch = row("tui", None, Nothing, Output, "show a full-screen dashboard (keys pause, change rate and streams)").of_one_copy().switch();

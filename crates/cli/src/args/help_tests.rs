@@ -84,7 +84,7 @@ fn short_help() {
           --xfrrate RATE        limit the total rate: 50m (MiB/s), 50MB/s, 400Mbit/s
                                 (SIGUSR1 doubles it, SIGUSR2 halves it)
           --json                print events as JSON lines
-      -v, --verbose             print more: -v connection, -vv path, -vvv each file
+      -v, --verbose             print more: -v names, -vv path, -vvv sizes of files
 
     haul -r run7 db1:/archive/    haul db1:'~/big.db' .    haul rsync -avz a/ db1:b
     haul help NAME explains an option, command or topic (all, letters, size, exit)
@@ -314,7 +314,7 @@ fn full_help() {
                                 terminal allows)
           --json                print events as JSON lines
       -q, --quiet               print errors only
-      -v, --verbose             print more: -v connection, -vv path, -vvv each file
+      -v, --verbose             print more: -v names, -vv path, -vvv sizes of files
           --vverbose            same as -vv
           --debug               same as -vvv
           --tui                 show a full-screen dashboard (keys pause, change

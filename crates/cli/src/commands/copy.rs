@@ -12,7 +12,9 @@ use haul_base::copy::event::{Event, Observer};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::null::null_size;
 use haul_base::copy::runtime_control::RuntimeControl;
-use haul_base::copy::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, CopyOptions, CopySpec, PipeEnd};
+use haul_base::copy::spec::{
+    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, CopyOptions, CopySpec, PipeEnd, is_null,
+};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
@@ -20,7 +22,7 @@ use haul_show::display::Mode;
 use haul_show::exit::Exit;
 use haul_show::manifest_line::LineFormat;
 use haul_show::report::CopyReport;
-use haul_show::{self as show, Half, Show, terminal};
+use haul_show::{self as show, Half, ListForm, Show, terminal};
 
 use super::explain;
 use crate::args::values::Values;
@@ -40,8 +42,29 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 }
 
 /// Runs a planned job.
-pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
+pub fn carry_out(mut plan: Plan) -> anyhow::Result<Exit> {
+    name_entries(&mut plan);
     carry_out_with(plan, display)
+}
+
+/// With `-v`, names the entries that the target creates, changes or deletes, unless standard output has other contents.
+/// A server without read access reports no entries.
+fn name_entries(plan: &mut Plan) {
+    let is_possible = plan.display.names_entries() && !takes_stdout(plan) && !plan.copy.options.compare;
+    let is_tree = !is_null(&plan.copy.target.path) && plan.copy.options.pipes.target.is_none();
+    let is_served = matches!(plan.copy.target.host, Host::Served { .. });
+    let sync = &mut plan.copy.options.target.sync;
+    if is_possible && is_tree && !is_served && !sync.tells_items {
+        sync.tells_items = true;
+        plan.display.list = ListForm::Names;
+    }
+}
+
+/// Whether standard output is for digests or the data itself.
+fn takes_stdout(plan: &Plan) -> bool {
+    plan.checksums.as_deref() == Some(Path::new("-"))
+        || matches!(plan.digests.output, Some((_, DigestSink::Shown)))
+        || matches!(plan.copy.options.pipes.target, Some(PipeEnd::Standard(_)))
 }
 
 /// Runs a planned job with the display that `make` returns.
@@ -148,10 +171,7 @@ fn metrics(to: &Path, target: &Location) -> anyhow::Result<CopyMetrics> {
 
 /// Refuses other output to the terminal of a dashboard.
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
-    let lines = plan.checksums.as_deref() == Some(Path::new("-"));
-    let digests = matches!(plan.digests.output, Some((_, DigestSink::Shown)));
-    let contents = matches!(plan.copy.options.pipes.target, Some(PipeEnd::Standard(_)));
-    if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
+    if plan.display.mode == Mode::Tui && takes_stdout(plan) && io::stdout().is_terminal() {
         return Err(UsageError::new("--tui: standard output of this copy is on the same terminal")
             .remedy("redirect it to a file, or omit --tui"));
     }

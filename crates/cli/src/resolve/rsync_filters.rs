@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use haul_base::copy::spec::PatternList;
-use haul_proto::filter::{RsyncOption, RsyncRuleError, RsyncRules, RsyncSurroundings};
+use haul_proto::filter::{RsyncRuleError, RsyncRuleOption, RsyncRules, RsyncSurroundings};
 use haul_proto::limits::FILTER_FILE_MAX;
 
 use crate::args::values::Values;
@@ -23,7 +23,7 @@ pub fn rsync_filters(values: &Values) -> Result<Option<PatternList>, UsageError>
         let what = "--filter has rsync's rules, which cannot be combined with haul's patterns";
         return Err(UsageError::new(what).remedy("write them as rules: --filter '- PATTERN' or --filter '+ PATTERN'"));
     }
-    let rules = rsync_rules(typed.iter().map(|rule| (RsyncOption::Filter, rule.as_bytes())), false);
+    let rules = rsync_rules(typed.iter().map(|rule| (RsyncRuleOption::Filter, rule.as_bytes())), false);
     let list = rules.map_err(|error| {
         let rule = typed.get(error.option).map(|rule| rule.as_bytes()).unwrap_or_default();
         UsageError::new(format!("--filter '{}': {error}", haul_proto::path::escape(rule)))
@@ -36,7 +36,7 @@ pub fn rsync_filters(values: &Values) -> Result<Option<PatternList>, UsageError>
 
 /// The rules of rsync's options in their order. Files are relative to the working directory, and `-` is standard input.
 pub fn rsync_rules<'t>(
-    options: impl IntoIterator<Item = (RsyncOption, &'t [u8])>,
+    options: impl IntoIterator<Item = (RsyncRuleOption, &'t [u8])>,
     has_nul_lines: bool,
 ) -> Result<PatternList, RsyncRuleError> {
     let home = std::env::var_os("HOME").map(PathBuf::from);

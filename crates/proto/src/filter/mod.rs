@@ -20,7 +20,7 @@ pub mod source_pattern;
 
 pub use self::pattern::PATTERN_MAX;
 pub use self::rsync_rule::{RsyncAction, RsyncRule};
-pub use self::rsync_rules::{RsyncModifiers, RsyncOption, RsyncRuleError, RsyncRules, RsyncSurroundings};
+pub use self::rsync_rules::{RsyncModifiers, RsyncRuleError, RsyncRuleOption, RsyncRules, RsyncSurroundings};
 use self::rules::AskedName;
 pub use self::rules::{ListSyntax, MergedFile, PatternList, PatternListError, PatternRule, PatternRules};
 pub use self::scope::FilterScope;

@@ -69,7 +69,7 @@ impl RsyncModifiers {
 
 /// The option that a rule was given by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RsyncOption {
+pub enum RsyncRuleOption {
     /// `--filter`: a rule.
     Filter,
     /// `--include`: a pattern.
@@ -159,20 +159,20 @@ pub(super) const CLEARED: &[u8] = b"!";
 impl RsyncRules {
     /// Parses the rules of options in their order. Files are read at once, except those in each directory.
     pub fn parse<'t>(
-        options: impl IntoIterator<Item = (RsyncOption, &'t [u8])>,
+        options: impl IntoIterator<Item = (RsyncRuleOption, &'t [u8])>,
         surroundings: RsyncSurroundings<'_>,
     ) -> Result<Self, RsyncRuleError> {
         let mut expansion = Expansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
         for (number, (option, text)) in options.into_iter().enumerate() {
             let (modifiers, is_file) = match option {
-                RsyncOption::Filter => (&b""[..], false),
-                RsyncOption::Include => (&b"+"[..], false),
-                RsyncOption::Exclude => (&b""[..], false),
-                RsyncOption::IncludeFrom => (&b"+"[..], true),
-                RsyncOption::ExcludeFrom => (&b""[..], true),
+                RsyncRuleOption::Filter => (&b""[..], false),
+                RsyncRuleOption::Include => (&b"+"[..], false),
+                RsyncRuleOption::Exclude => (&b""[..], false),
+                RsyncRuleOption::IncludeFrom => (&b"+"[..], true),
+                RsyncRuleOption::ExcludeFrom => (&b""[..], true),
             };
             let modifiers = RsyncModifiers::of(modifiers).unwrap_or_default();
-            let template = RuleTemplate { modifiers, has_old_prefixes: option != RsyncOption::Filter };
+            let template = RuleTemplate { modifiers, has_old_prefixes: option != RsyncRuleOption::Filter };
             let added = if is_file { expansion.merge(text, template) } else { expansion.add(text, template) };
             added.map_err(|fault| RsyncRuleError { option: number, place: expansion.place.take(), fault })?;
         }
@@ -353,7 +353,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    fn expanded(options: &[(RsyncOption, &str)]) -> Result<String, String> {
+    fn expanded(options: &[(RsyncRuleOption, &str)]) -> Result<String, String> {
         let mut read = |name: &[u8]| match name {
             b"rules" => Ok(b"# a\r\n- a\r;b\n\n+s b c\n".to_vec()),
             b"patterns" => Ok(b"- a\n+ b\nc\n!\nd".to_vec()),
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn rules_become_patterns_with_their_sides() {
-        use RsyncOption::*;
+        use RsyncRuleOption::*;
         for (options, expected) in [
             (&[(Filter, "- a"), (Filter, "+_b"), (Filter, "-,! c")][..], "- a|+ b|-! c"),
             (&[(Filter, "H a"), (Filter, "show,p b"), (Filter, "P c"), (Filter, "risk d")], "-s a|+sp b|-r c|+r d"),
@@ -416,10 +416,10 @@ mod tests {
             (". none", "cannot read none"),
             (". bad", "bad, line 3: not an rsync"),
         ] {
-            let error = expanded(&[(RsyncOption::Filter, rule)]).unwrap_err();
+            let error = expanded(&[(RsyncRuleOption::Filter, rule)]).unwrap_err();
             assert!(error.contains(said), "{rule}: {error}");
         }
         let long = format!("- {}", "a".repeat(PATTERN_MAX + 1));
-        assert!(expanded(&[(RsyncOption::Filter, &long)]).is_err());
+        assert!(expanded(&[(RsyncRuleOption::Filter, &long)]).is_err());
     }
 }

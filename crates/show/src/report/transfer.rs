@@ -14,6 +14,7 @@ use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;
 use super::track::TrackSample;
+use crate::output_form::Verbosity;
 use crate::units::Quantity;
 use crate::{json, parts, summary, units, verdict};
 
@@ -49,7 +50,7 @@ pub fn document(transfer: &Transfer<'_>) -> Document {
 fn result(outcome: &Outcome) -> Vec<DocumentBlock> {
     match outcome {
         Ok(result) => {
-            let facts = summary::facts(result, true);
+            let facts = summary::facts(result, Verbosity::Path);
             let rows = facts.into_iter().map(|(label, text)| vec![label.to_owned(), text]).collect();
             vec![
                 DocumentBlock::Text(summary::headline(result)),

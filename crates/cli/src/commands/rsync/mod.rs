@@ -30,7 +30,7 @@ use crate::args::rsync::OPTIONS;
 use crate::args::scan::{Grammar, scan};
 use crate::args::worker_task::worker_task;
 use crate::args::{Dialect, UsageError, version};
-use crate::resolve::rsync_plan;
+use crate::resolve::{rsync_plan, rsync_rules};
 
 /// Runs rsync's command line. Returns rsync's exit status.
 pub fn run(words: Vec<OsString>) -> u8 {
@@ -86,6 +86,11 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
+    let rules: Vec<_> = meaning.rules.iter().map(|(kind, rule)| (*kind, rule.as_slice())).collect();
+    if !rules.is_empty() {
+        let rules = rsync_rules(rules, meaning.is_null).map_err(|error| UsageError::new(error.to_string()))?;
+        plan.copy.options.source.filters.lists.push(rules);
+    }
     plan.copy.options.target.sync.replaces_trees |= meaning.replaces_trees;
     let status = Rc::new(Cell::new(status::DONE));
     let shown = Rc::clone(&status);

@@ -1,6 +1,9 @@
 //! From rsync's options to haul's, and what the display has to know.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use haul_proto::filter::RsyncRuleOption;
 
 use super::words::{RsyncLine, TypedOption};
 use crate::args::UsageError;
@@ -40,6 +43,8 @@ pub struct RsyncMeaning {
     pub files_from: Option<OsString>,
     /// `--ignore-missing-args`.
     pub ignores_missing: bool,
+    /// Filter rules, in their order.
+    pub rules: Vec<(RsyncRuleOption, Vec<u8>)>,
     /// `--force`: a file may replace a directory with contents.
     pub replaces_trees: bool,
 }
@@ -115,6 +120,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),
         replaces_trees: is_on("force"),
+        rules: rules(line, is_on("cvs-exclude")),
         ..RsyncMeaning::default()
     };
     let mut words: Vec<OsString> = Vec::new();
@@ -169,6 +175,33 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     Ok(meaning)
 }
 
+/// The filter rules of all options. CVS's come last.
+fn rules(line: &RsyncLine, excludes_cvs: bool) -> Vec<(RsyncRuleOption, Vec<u8>)> {
+    let mut rules = Vec::new();
+    let mut per_directory = 0;
+    for typed in line.options.iter().filter(|typed| !typed.is_negated) {
+        let kind = match name(typed).as_str() {
+            "filter" => RsyncRuleOption::Filter,
+            "include" => RsyncRuleOption::Include,
+            "exclude" => RsyncRuleOption::Exclude,
+            "include-from" => RsyncRuleOption::IncludeFrom,
+            "exclude-from" => RsyncRuleOption::ExcludeFrom,
+            "F" => {
+                per_directory += 1;
+                let rule: &[u8] = if per_directory == 1 { b": /.rsync-filter" } else { b"- .rsync-filter" };
+                rules.push((RsyncRuleOption::Filter, rule.to_vec()));
+                continue;
+            }
+            _ => continue,
+        };
+        rules.extend(typed.argument.as_deref().map(|rule| (kind, rule.as_bytes().to_vec())));
+    }
+    if excludes_cvs {
+        rules.extend([&b":C"[..], b"-C"].map(|rule| (RsyncRuleOption::Filter, rule.to_vec())));
+    }
+    rules
+}
+
 /// `-e` and `--rsync-path`: ssh, `sudo` at the host, or another program that takes a host and a command.
 fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
     let text = |name: &str| effective.argument(name).map(|text| text.to_string_lossy().into_owned());
@@ -186,7 +219,14 @@ fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// Options that [`translate`] has treated, or the display.
-const TREATED: [&str; 35] = [
+const TREATED: [&str; 42] = [
+    "cvs-exclude",
+    "exclude",
+    "exclude-from",
+    "F",
+    "filter",
+    "include",
+    "include-from",
     "debug",
     "force",
     "rsh",
