@@ -207,8 +207,7 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul --archive --filter=- *.o run7 db1:
-    --filter: rsync's rules are options here
-    hint: '- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME
+    works
 
     $ haul -e ssh -p 2222 file db1:
     works

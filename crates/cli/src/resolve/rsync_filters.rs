@@ -6,24 +6,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use haul_base::copy::spec::PatternList;
-use haul_proto::filter::{RsyncOption, RsyncRuleError, RsyncRules, RsyncSurroundings};
+use haul_proto::filter::{RsyncRuleError, RsyncRuleOption, RsyncRules, RsyncSurroundings};
 use haul_proto::limits::FILTER_FILE_MAX;
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::resolve::typed_lists;
 
-/// The rules of `--filter`; `None` without any.
-pub fn rsync_filters(values: &Values) -> Result<Option<PatternList>, UsageError> {
+/// The rules of `--filter`; `None` without any. They do not combine with patterns.
+pub fn rsync_filters(values: &Values, has_patterns: bool) -> Result<Option<PatternList>, UsageError> {
     let typed: Vec<_> = values.each(&flags::FILTER);
     if typed.is_empty() {
         return Ok(None);
     }
-    if typed_lists(values).next().is_some() || values.is_set(&flags::FILTER_FILES) {
+    if has_patterns || values.is_set(&flags::FILTER_FILES) {
         let what = "--filter has rsync's rules, which cannot be combined with haul's patterns";
         return Err(UsageError::new(what).remedy("write them as rules: --filter '- PATTERN' or --filter '+ PATTERN'"));
     }
-    let rules = rsync_rules(typed.iter().map(|rule| (RsyncOption::Filter, rule.as_bytes())), false);
+    let rules = rsync_rules(typed.iter().map(|rule| (RsyncRuleOption::Filter, rule.as_bytes())), false);
     let list = rules.map_err(|error| {
         let rule = typed.get(error.option).map(|rule| rule.as_bytes()).unwrap_or_default();
         UsageError::new(format!("--filter '{}': {error}", haul_proto::path::escape(rule)))
@@ -36,7 +35,7 @@ pub fn rsync_filters(values: &Values) -> Result<Option<PatternList>, UsageError>
 
 /// The rules of rsync's options in their order. Files are relative to the working directory, and `-` is standard input.
 pub fn rsync_rules<'t>(
-    options: impl IntoIterator<Item = (RsyncOption, &'t [u8])>,
+    options: impl IntoIterator<Item = (RsyncRuleOption, &'t [u8])>,
     has_nul_lines: bool,
 ) -> Result<PatternList, RsyncRuleError> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -44,7 +43,7 @@ pub fn rsync_rules<'t>(
     let cvs = [own, b" ".to_vec(), std::env::var_os("CVSIGNORE").unwrap_or_default().into_vec()].concat();
     let mut read = |name: &[u8]| read(OsStr::from_bytes(name));
     let surroundings = RsyncSurroundings { read: &mut read, cvs: &cvs, has_nul_lines };
-    Ok(RsyncRules::parse(options, surroundings)?.list())
+    Ok(PatternList::rsync(&RsyncRules::parse(options, surroundings)?))
 }
 
 /// Reads a file of rules, or standard input.

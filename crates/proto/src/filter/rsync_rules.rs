@@ -6,7 +6,6 @@
 
 use super::pattern::PATTERN_MAX;
 use super::rsync_rule::RsyncAction;
-use super::rules::{ListSyntax, PatternList};
 use crate::path::{Name, escape};
 
 /// Most files that merge each other.
@@ -69,7 +68,7 @@ impl RsyncModifiers {
 
 /// The option that a rule was given by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RsyncOption {
+pub enum RsyncRuleOption {
     /// `--filter`: a rule.
     Filter,
     /// `--include`: a pattern.
@@ -159,20 +158,20 @@ pub(super) const CLEARED: &[u8] = b"!";
 impl RsyncRules {
     /// Parses the rules of options in their order. Files are read at once, except those in each directory.
     pub fn parse<'t>(
-        options: impl IntoIterator<Item = (RsyncOption, &'t [u8])>,
+        options: impl IntoIterator<Item = (RsyncRuleOption, &'t [u8])>,
         surroundings: RsyncSurroundings<'_>,
     ) -> Result<Self, RsyncRuleError> {
-        let mut expansion = Expansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
+        let mut expansion = RuleExpansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
         for (number, (option, text)) in options.into_iter().enumerate() {
             let (modifiers, is_file) = match option {
-                RsyncOption::Filter => (&b""[..], false),
-                RsyncOption::Include => (&b"+"[..], false),
-                RsyncOption::Exclude => (&b""[..], false),
-                RsyncOption::IncludeFrom => (&b"+"[..], true),
-                RsyncOption::ExcludeFrom => (&b""[..], true),
+                RsyncRuleOption::Filter => (&b""[..], false),
+                RsyncRuleOption::Include => (&b"+"[..], false),
+                RsyncRuleOption::Exclude => (&b""[..], false),
+                RsyncRuleOption::IncludeFrom => (&b"+"[..], true),
+                RsyncRuleOption::ExcludeFrom => (&b""[..], true),
             };
             let modifiers = RsyncModifiers::of(modifiers).unwrap_or_default();
-            let template = RuleTemplate { modifiers, has_old_prefixes: option != RsyncOption::Filter };
+            let template = RuleTemplate { modifiers, has_old_prefixes: option != RsyncRuleOption::Filter };
             let added = if is_file { expansion.merge(text, template) } else { expansion.add(text, template) };
             added.map_err(|fault| RsyncRuleError { option: number, place: expansion.place.take(), fault })?;
         }
@@ -186,23 +185,18 @@ impl RsyncRules {
         read: &mut dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>>,
     ) -> Result<Self, RsyncRuleError> {
         let surroundings = RsyncSurroundings { read, cvs: b"", has_nul_lines: false };
-        let mut expansion = Expansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
+        let mut expansion = RuleExpansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
         let template = RuleTemplate { modifiers, has_old_prefixes: false };
         let added = expansion.file(b"", text, template);
         added.map_err(|fault| RsyncRuleError { option: 0, place: expansion.place.take(), fault })?;
         Ok(expansion.rules)
     }
 
-    /// The expanded text.
+    /// The expanded text, which [`PatternList::rsync`](super::PatternList::rsync) makes a list of a copy's filters.
     pub fn text(&self) -> Vec<u8> {
         let cleared = self.is_cleared.then_some(CLEARED);
         let lines = cleared.into_iter().chain(self.lines.iter().map(Vec::as_slice));
         lines.flat_map(|line| line.iter().copied().chain([0])).collect()
-    }
-
-    /// The rules as a list of a copy's filters.
-    pub fn list(&self) -> PatternList {
-        PatternList { text: self.text(), syntax: ListSyntax::Rsync, includes: false }
     }
 
     fn push(&mut self, letter: u8, modifiers: RsyncModifiers, argument: &[u8]) {
@@ -220,7 +214,7 @@ struct RuleTemplate {
     has_old_prefixes: bool,
 }
 
-struct Expansion<'r> {
+struct RuleExpansion<'r> {
     rules: RsyncRules,
     /// The first rule that `!` removes.
     first: usize,
@@ -230,7 +224,7 @@ struct Expansion<'r> {
     surroundings: RsyncSurroundings<'r>,
 }
 
-impl Expansion<'_> {
+impl RuleExpansion<'_> {
     /// Adds a rule.
     fn add(&mut self, text: &[u8], template: RuleTemplate) -> Result<(), RsyncRuleFault> {
         let includes = if template.modifiers.has(b'+') { RsyncAction::Include } else { RsyncAction::Exclude };
@@ -353,7 +347,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    fn expanded(options: &[(RsyncOption, &str)]) -> Result<String, String> {
+    fn expanded(options: &[(RsyncRuleOption, &str)]) -> Result<String, String> {
         let mut read = |name: &[u8]| match name {
             b"rules" => Ok(b"# a\r\n- a\r;b\n\n+s b c\n".to_vec()),
             b"patterns" => Ok(b"- a\n+ b\nc\n!\nd".to_vec()),
@@ -371,7 +365,7 @@ mod tests {
 
     #[test]
     fn rules_become_patterns_with_their_sides() {
-        use RsyncOption::*;
+        use RsyncRuleOption::*;
         for (options, expected) in [
             (&[(Filter, "- a"), (Filter, "+_b"), (Filter, "-,! c")][..], "- a|+ b|-! c"),
             (&[(Filter, "H a"), (Filter, "show,p b"), (Filter, "P c"), (Filter, "risk d")], "-s a|+sp b|-r c|+r d"),
@@ -416,10 +410,10 @@ mod tests {
             (". none", "cannot read none"),
             (". bad", "bad, line 3: not an rsync"),
         ] {
-            let error = expanded(&[(RsyncOption::Filter, rule)]).unwrap_err();
+            let error = expanded(&[(RsyncRuleOption::Filter, rule)]).unwrap_err();
             assert!(error.contains(said), "{rule}: {error}");
         }
         let long = format!("- {}", "a".repeat(PATTERN_MAX + 1));
-        assert!(expanded(&[(RsyncOption::Filter, &long)]).is_err());
+        assert!(expanded(&[(RsyncRuleOption::Filter, &long)]).is_err());
     }
 }
