@@ -26,7 +26,7 @@ pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
 
 fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageError> {
     let mut lists = typed_lists(values).map(|typed| typed.read()).collect::<Result<Vec<_>, _>>()?;
-    lists.extend(rsync_filters(values)?);
+    lists.extend(rsync_filters(values, !lists.is_empty())?);
     let bytes: usize = lists.iter().map(|list| list.text.len()).sum();
     if lists.len() > FILTER_LISTS_MAX || bytes > FILTERS_BYTES_MAX {
         let what = format!("too many filters: more than {FILTER_LISTS_MAX} options or {} MiB", FILTERS_BYTES_MAX >> 20);

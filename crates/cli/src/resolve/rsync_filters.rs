@@ -11,15 +11,14 @@ use haul_proto::limits::FILTER_FILE_MAX;
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::resolve::typed_lists;
 
-/// The rules of `--filter`; `None` without any.
-pub fn rsync_filters(values: &Values) -> Result<Option<PatternList>, UsageError> {
+/// The rules of `--filter`; `None` without any. They do not combine with patterns.
+pub fn rsync_filters(values: &Values, has_patterns: bool) -> Result<Option<PatternList>, UsageError> {
     let typed: Vec<_> = values.each(&flags::FILTER);
     if typed.is_empty() {
         return Ok(None);
     }
-    if typed_lists(values).next().is_some() || values.is_set(&flags::FILTER_FILES) {
+    if has_patterns || values.is_set(&flags::FILTER_FILES) {
         let what = "--filter has rsync's rules, which cannot be combined with haul's patterns";
         return Err(UsageError::new(what).remedy("write them as rules: --filter '- PATTERN' or --filter '+ PATTERN'"));
     }
@@ -44,7 +43,7 @@ pub fn rsync_rules<'t>(
     let cvs = [own, b" ".to_vec(), std::env::var_os("CVSIGNORE").unwrap_or_default().into_vec()].concat();
     let mut read = |name: &[u8]| read(OsStr::from_bytes(name));
     let surroundings = RsyncSurroundings { read: &mut read, cvs: &cvs, has_nul_lines };
-    Ok(RsyncRules::parse(options, surroundings)?.list())
+    Ok(PatternList::rsync(&RsyncRules::parse(options, surroundings)?))
 }
 
 /// Reads a file of rules, or standard input.

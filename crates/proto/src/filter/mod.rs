@@ -161,7 +161,7 @@ impl Matcher {
     ) -> Option<FilterDecision> {
         let path = scope.lazy_path(name);
         if self.is_rsync() {
-            let asked = AskedName { path: &path, name, is_directory, is_in_removed };
+            let asked = AskedName { path: &|| path.whole(), name, is_directory, is_in_removed };
             let mut lists = self.lists.iter().enumerate();
             let (by, rule) =
                 lists.find_map(|(at, rules)| scope.decide_rsync(rules, (RuleOrigin::List(at), None), &asked))?;

@@ -6,7 +6,6 @@
 
 use super::pattern::PATTERN_MAX;
 use super::rsync_rule::RsyncAction;
-use super::rules::{ListSyntax, PatternList};
 use crate::path::{Name, escape};
 
 /// Most files that merge each other.
@@ -162,7 +161,7 @@ impl RsyncRules {
         options: impl IntoIterator<Item = (RsyncRuleOption, &'t [u8])>,
         surroundings: RsyncSurroundings<'_>,
     ) -> Result<Self, RsyncRuleError> {
-        let mut expansion = Expansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
+        let mut expansion = RuleExpansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
         for (number, (option, text)) in options.into_iter().enumerate() {
             let (modifiers, is_file) = match option {
                 RsyncRuleOption::Filter => (&b""[..], false),
@@ -186,23 +185,18 @@ impl RsyncRules {
         read: &mut dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>>,
     ) -> Result<Self, RsyncRuleError> {
         let surroundings = RsyncSurroundings { read, cvs: b"", has_nul_lines: false };
-        let mut expansion = Expansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
+        let mut expansion = RuleExpansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
         let template = RuleTemplate { modifiers, has_old_prefixes: false };
         let added = expansion.file(b"", text, template);
         added.map_err(|fault| RsyncRuleError { option: 0, place: expansion.place.take(), fault })?;
         Ok(expansion.rules)
     }
 
-    /// The expanded text.
+    /// The expanded text, which [`PatternList::rsync`](super::PatternList::rsync) makes a list of a copy's filters.
     pub fn text(&self) -> Vec<u8> {
         let cleared = self.is_cleared.then_some(CLEARED);
         let lines = cleared.into_iter().chain(self.lines.iter().map(Vec::as_slice));
         lines.flat_map(|line| line.iter().copied().chain([0])).collect()
-    }
-
-    /// The rules as a list of a copy's filters.
-    pub fn list(&self) -> PatternList {
-        PatternList { text: self.text(), syntax: ListSyntax::Rsync, includes: false }
     }
 
     fn push(&mut self, letter: u8, modifiers: RsyncModifiers, argument: &[u8]) {
@@ -220,7 +214,7 @@ struct RuleTemplate {
     has_old_prefixes: bool,
 }
 
-struct Expansion<'r> {
+struct RuleExpansion<'r> {
     rules: RsyncRules,
     /// The first rule that `!` removes.
     first: usize,
@@ -230,7 +224,7 @@ struct Expansion<'r> {
     surroundings: RsyncSurroundings<'r>,
 }
 
-impl Expansion<'_> {
+impl RuleExpansion<'_> {
     /// Adds a rule.
     fn add(&mut self, text: &[u8], template: RuleTemplate) -> Result<(), RsyncRuleFault> {
         let includes = if template.modifiers.has(b'+') { RsyncAction::Include } else { RsyncAction::Exclude };

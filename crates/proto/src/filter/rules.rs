@@ -3,8 +3,7 @@
 use super::FilterSide;
 use super::pattern::{PATTERN_MAX, Pattern, crosses_directories};
 use super::rsync_rule::RsyncRule;
-use super::rsync_rules::{CLEARED, ExpandedRule, RsyncModifiers};
-use super::scope::LazyPath;
+use super::rsync_rules::{CLEARED, ExpandedRule, RsyncModifiers, RsyncRules};
 use crate::limits::FILTER_NAMES_MAX;
 use crate::path::Name;
 
@@ -61,7 +60,8 @@ struct RsyncMarks {
 
 /// The name that rules decide about.
 pub(super) struct AskedName<'n> {
-    pub path: &'n LazyPath<'n>,
+    /// Returns its path from the root of the transfer.
+    pub path: &'n dyn Fn() -> &'n [u8],
     pub name: &'n [u8],
     pub is_directory: bool,
     /// Whether its directory is to be removed.
@@ -260,6 +260,13 @@ impl PatternRules {
     }
 }
 
+impl PatternList {
+    /// The list of rsync's rules, the only one of a copy.
+    pub fn rsync(rules: &RsyncRules) -> Self {
+        Self { text: rules.text(), syntax: ListSyntax::Rsync, includes: false }
+    }
+}
+
 impl PatternRule {
     fn rsync(rule: &ExpandedRule<'_>, line: u32) -> Self {
         let (text, is_of_directories) = match rule.argument {
@@ -291,8 +298,11 @@ impl PatternRule {
         }
         let text = match (self.is_of_path, len.filter(|_| is_anchored)) {
             (false, _) => asked.name,
-            (true, None) => asked.path.whole(),
-            (true, Some(len)) => asked.path.last(len),
+            (true, None) => (asked.path)(),
+            (true, Some(len)) => {
+                let whole = (asked.path)();
+                &whole[whole.len().saturating_sub(len)..]
+            }
         };
         let is_kind = asked.is_directory || !self.is_of_directories;
         let matches = || match is_of_contents && asked.is_directory {

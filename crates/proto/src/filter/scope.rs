@@ -159,7 +159,7 @@ impl LazyPath<'_> {
     }
 
     /// Returns its last bytes.
-    pub fn last(&self, len: usize) -> &[u8] {
+    fn last(&self, len: usize) -> &[u8] {
         let whole = self.whole();
         &whole[whole.len().saturating_sub(len)..]
     }
