@@ -153,3 +153,41 @@ fn verify_compares_the_parts_that_are_asked_for() {
     }
     sandbox.haul(["verify", "--recursive", "source/.", "target"]).run().succeeds();
 }
+
+#[test]
+fn modes_change_as_by_rsyncs_chmod() {
+    if !Command::new("rsync").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        println!("SKIPPED: a comparison with rsync needs rsync");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    tree(&sandbox, [own; 3]);
+    let run = |line: String| shell(&sandbox, &format!("umask 027; {line}")).run().succeeds();
+    for (number, rules) in [
+        "--chmod=D2775,F664",
+        "--chmod=u+rwX,go-w",
+        "--chmod=Fa-x,+X --chmod=+w,ug=u",
+        "--chmod=a=rX,u+w --perms",
+        "--chmod=Dg+s,ug+w,Fo-w,+X --perms",
+        "--chmod=Fg=u,o=,u-s --perms",
+        "--chmod=g=t,o-t,=rw,Du+x --perms",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for target in ["new", "older"] {
+            let place = format!("place/{number}-{target}");
+            for end in ["rsync", "haul"].into_iter().filter(|_| target == "older") {
+                run(format!(
+                    "mkdir -p {place}/{end}/dir && touch {place}/{end}/dir/a && chmod 604 {place}/{end}/dir/a"
+                ));
+            }
+            run(format!("mkdir -p {place}/rsync {place}/haul && rsync -rlt {rules} source/ {place}/rsync/"));
+            let copied = run(format!("exec $0 --recursive --force {rules} source/. {place}/haul"));
+            let [wanted, found] = ["rsync", "haul"].map(|end| parts(&sandbox.path(&place).join(end)));
+            assert_eq!(found, wanted, "{rules}, {target}: {}", copied.account());
+        }
+    }
+    sandbox.haul(["--chmod", "u+q", "source/dir/a", "b"]).run().ends(2).says(["must be rules of chmod"]);
+}

@@ -20,6 +20,7 @@ use haul_proto::filter::{ListSyntax, PatternList};
 use haul_proto::ids::{CopyId, EntryId, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, JournalRecord, encode_slot};
+use haul_proto::mode_rules::ModeRule;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::striping::{Striping, StripingPolicy};
@@ -277,6 +278,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             links: SymlinkMode::Follow,
             skip: SkipOptions { unreadable: true, empty_directories: true, other_file_systems: true },
             preserve: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
+            modes: ModeRule::parse_all("D2775,u+rwX,go-w,Fg=u,g-o", 0o022).unwrap_or_default(),
             filters: filters(),
             tell_left_out: true,
             rate_bytes_per_s: 1 << 20,

@@ -36,7 +36,7 @@ use haul_show::ListForm;
 use haul_show::display::{Display, Mode};
 use haul_show::report::ReportFormat;
 
-use self::details::{Shell, buffer_size, buffers, log, modes, overwrite, refuse_contradictions, shell};
+use self::details::{Shell, buffer_size, buffers, log, mode_rules, modes, overwrite, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
 pub use self::duration::ENDLESS_ZEROS;
 pub use self::filters::{filters, typed_lists};
@@ -283,6 +283,7 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
             empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
             other_file_systems: values.is_set(&flags::ONE_FILE_SYSTEM),
         },
+        modes: mode_rules(values)?,
         live: LiveSourceOptions { refuse_growing: values.is_set(&flags::REFUSE_GROWING), is_planned: false },
         ..SourceOptions::default()
     })

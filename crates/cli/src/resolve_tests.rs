@@ -4,6 +4,7 @@ use haul_base::copy::spec::{
     CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy, RightsOptions, Striping,
     StripingPolicy,
 };
+use haul_proto::mode_rules::ModeRule;
 use haul_show::display::JSON_PROGRESS_EVERY;
 
 use super::*;
@@ -99,6 +100,19 @@ fn bbcps_options_reach_their_settings() {
     assert_eq!(modes("--mode 640 a b"), (None, Some(0o640)));
     assert_eq!(modes("--mode 2750/640 a b"), (Some(0o2750), Some(0o640)));
     assert_eq!(modes("--mode 750/ a b"), (Some(0o750), None));
+    let rules = |line| options(line).source.modes;
+    let parsed = |rules| ModeRule::parse_all(rules, 0).unwrap();
+    assert_eq!(rules("--chmod D2775,F664 --chmod u+rwX a b"), parsed("D2775,F664,u+rwX"));
+    assert_eq!((rules("a b"), rules("--perms --chmod g-w a b")), (vec![], parsed("g-w")));
+    for (line, why) in [
+        ("--chmod u+q a b", "--chmod u+q: must be rules of chmod".to_owned()),
+        ("--chmod u+r --mode 640 a b", "--chmod cannot be used with --mode".to_owned()),
+        ("--acls --chmod u+r a b", "--chmod cannot be used with --acls".to_owned()),
+        (&format!("{}a b", "--chmod 640,750 ".repeat(33)), "--chmod: more than 64 rules".to_owned()),
+    ] {
+        let error = plan_of(line, false).unwrap_err().to_string();
+        assert!(error.starts_with(&why), "{error}");
+    }
     let left_out = options("--readable --no-empty-dirs a b").source.skip;
     assert!(left_out.unreadable && left_out.empty_directories);
     assert!(!options("--nofschk a b").target.write.check_space && options("a b").target.write.check_space);

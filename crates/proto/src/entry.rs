@@ -8,7 +8,7 @@ use crate::field_codecs::{AtMost, Varint, Varint32};
 use crate::ids::EntryId;
 use crate::path::Name;
 
-const BAD_MODE: ProtocolError = ProtocolError::Invalid("a mode with bits beyond the permissions");
+pub(crate) const BAD_MODE: ProtocolError = ProtocolError::Invalid("a mode with bits beyond the permissions");
 const BAD_OWNER: ProtocolError = ProtocolError::Invalid("an owner of more than 32 bits");
 
 wire_struct! {

@@ -28,6 +28,7 @@ pub mod ids;
 pub mod integrity;
 pub mod journal;
 pub mod limits;
+pub mod mode_rules;
 pub mod overwrite_policy;
 pub mod path;
 pub mod path_candidates;

@@ -129,6 +129,8 @@ pub const LEFT_OUT_NAMES_MAX: usize = 512;
 pub const ACCOUNT_NAME_MAX: usize = 256;
 /// Most rules that map users, or groups, at a target.
 pub const OWNER_MAPS_MAX: usize = 1024;
+/// Most rules that change modes.
+pub const MODE_RULES_MAX: usize = 64;
 /// Most users, and most groups, with names sent by a source.
 pub const OWNERS_MAX: usize = 1 << 16;
 /// Most earlier copies as the sources of hard links (`--link-dest`).

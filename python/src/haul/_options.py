@@ -81,6 +81,7 @@ class CopyOptions(VerifyOptions, total=False):
     skip_existing: bool
     make_directories: bool
     mode: str
+    chmod: Union[str, Iterable[str]]
     no_times: bool
     omit_dir_times: bool
     omit_link_times: bool

@@ -14,6 +14,7 @@ pub use haul_proto::file_range::{FileRange, RangeLen};
 pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
 pub use haul_proto::filter::{ListSyntax, PatternList};
 use haul_proto::limits::SILENCE_MS;
+use haul_proto::mode_rules::ModeRule;
 pub use haul_proto::overwrite_policy::OverwritePolicy;
 pub use haul_proto::striping::{Striping, StripingPolicy};
 pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
@@ -247,6 +248,8 @@ pub struct SourceOptions {
     pub symlinks: Symlinks,
     /// `--readable`, `--no-empty-dirs`: entries that the walk skips.
     pub skip: SkipOptions,
+    /// `--chmod`: changes of modes.
+    pub modes: Vec<ModeRule>,
     /// `--refuse-growing`, and whether a copy's plan lists the sources.
     pub live: LiveSourceOptions,
     /// `--include`, `--exclude` and similar options.

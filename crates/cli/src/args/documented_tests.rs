@@ -145,7 +145,7 @@ fn commands_of_the_documents_are_accepted() {
 fn a_false_command_is_refused() {
     let refused = |line| refusal(&shell_words(line)[1..]).is_some();
     for wrong in
-        ["haul --nonsense a db1:", "haul -s 0 a db1:", "haul sync --chmod=u+w a/ db1:", "haul net", "haul -rj a db1:"]
+        ["haul --nonsense a db1:", "haul -s 0 a db1:", "haul sync --chmod=u+q a/ db1:", "haul net", "haul -rj a db1:"]
     {
         assert!(refused(wrong), "{wrong}");
     }

@@ -124,6 +124,8 @@ fn full_help() {
           --omit-dir-times      do not preserve times of directories
           --omit-link-times     do not preserve times of symbolic links
           --mode [DIRS/][FILES] set octal modes, for example 750/640
+          --chmod RULES         change the source's modes first, as chmod does; D is
+                                for directories, F for files (D2775,Fu+rw,go-w)
           --mkdir               create a missing target directory
           --dirbase BASE        recreate source paths relative to BASE below the
                                 target
@@ -601,12 +603,12 @@ fn config_help() {
         host's name, a pattern (* and ?), the settings for all hosts.
         --OPTION=default restores the default. A file cannot set these options:
 
-          force omit dirbase infiles null include exclude include-from exclude-from
-          filter-files min-size max-size newer older explain pipe realtime config
-          compare update existing ignore-existing delete delete-excluded
-          allow-empty-source ignore-errors detect-renames backup-dir link-dest
-          remove-source-files dry-run rsh checksums checksum-alg expect checksum
-          vverbose debug tui report version license help
+          force omit chmod dirbase infiles null include exclude include-from
+          exclude-from filter-files min-size max-size newer older explain pipe
+          realtime config compare update existing ignore-existing delete
+          delete-excluded allow-empty-source ignore-errors detect-renames backup-dir
+          link-dest remove-source-files dry-run rsh checksums checksum-alg expect
+          checksum vverbose debug tui report version license help
         "#);
 }
 

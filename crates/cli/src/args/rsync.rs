@@ -84,7 +84,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch("hard-links", Some('H'), Is(&["--hard-links"])),
     switch("perms", Some('p'), Is(&["--perms"])),
     switch("executability", Some('E'), Nothing),
-    one("chmod", None, Refused("--mode 750/640 sets the modes of directories and files")),
+    one("chmod", None, With("--chmod", "")),
     switch("acls", Some('A'), Is(&["--acls"])),
     switch("xattrs", Some('X'), Is(&["--xattrs"])),
     switch("owner", Some('o'), Is(&["--owner"])),

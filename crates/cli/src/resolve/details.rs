@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_base::copy::spec::{ModeOptions, OverwritePolicy};
-use haul_proto::limits::{FRAME_MAX, FRAME_MIN};
+use haul_proto::limits::{FRAME_MAX, FRAME_MIN, MODE_RULES_MAX};
+use haul_proto::mode_rules::ModeRule;
 use haul_proto::path::escape;
 
 use super::sync;
@@ -17,7 +18,7 @@ use crate::args::{Dialect, UsageError, contradiction, flags};
 /// Pairs of contradictory options. Under bbcp's name, `-p` keeps the source's modes despite `-m`.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let is_hauls = values.dialect() == Dialect::Haul;
-    let pairs: [(&OptionRow, &OptionRow, bool); 11] = [
+    let pairs: [(&OptionRow, &OptionRow, bool); 13] = [
         (&flags::FORCE, &flags::OMIT, is_hauls),
         (&flags::KEEP, &flags::TRUNCATE, true),
         (&flags::KEEP, &flags::NO_KEEP, true),
@@ -29,6 +30,8 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         (&flags::PERMS, &flags::MODE, is_hauls),
         (&flags::ARCHIVE, &flags::MODE, is_hauls),
         (&flags::ACLS, &flags::MODE, is_hauls),
+        (&flags::CHMOD, &flags::MODE, true),
+        (&flags::CHMOD, &flags::ACLS, true),
     ];
     if let Some((a, b, _)) = pairs.into_iter().find(|(a, b, holds)| *holds && values.is_set(a) && values.is_set(b)) {
         return Err(contradiction(a, b));
@@ -104,6 +107,30 @@ pub fn modes(values: &Values) -> Result<ModeOptions, UsageError> {
         }
         Dialect::Bbcp => ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true },
     })
+}
+
+/// `--chmod RULES`, all of them in order.
+pub fn mode_rules(values: &Values) -> Result<Vec<ModeRule>, UsageError> {
+    let mut all = Vec::new();
+    for rules in values.each(&flags::CHMOD) {
+        let parsed = rules.to_str().and_then(|text| ModeRule::parse_all(text, umask()));
+        all.extend(
+            parsed
+                .ok_or_else(|| bad(&flags::CHMOD, rules, "must be rules of chmod, such as D2775,F664 or u+rwX,go-w"))?,
+        );
+    }
+    if all.len() > MODE_RULES_MAX {
+        return Err(UsageError::new(format!("--chmod: more than {MODE_RULES_MAX} rules")));
+    }
+    Ok(all)
+}
+
+/// This process's umask. umask(2) reads it only by setting it.
+fn umask() -> u16 {
+    const COMMON: u16 = 0o022;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|mask| u16::from_str_radix(mask.trim(), 8).ok()).unwrap_or(COMMON)
 }
 
 /// `-b N` and `-b +N`: frames in flight at the source and at the target; 0 if not given.

@@ -51,6 +51,7 @@ pub fn source_request(copy: &CopySpec, settings: SessionSettings, rate_bytes_per
         skip: options.source.skip,
         live: options.source.live,
         preserve: options.metadata.preserve,
+        modes: options.source.modes.clone(),
         filters: options.source.filters.clone(),
         tell_left_out: options.compare || options.target.sync.replaces_trees,
         storage: options.storage.source,

@@ -588,6 +588,7 @@ impl OfferBuilder<'_> {
                 entry.more.get_or_insert_default().parent_modes = modes;
             }
         }
+        source.change_mode(&mut entry);
         source.report_owners(&entry.meta);
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));

@@ -15,6 +15,7 @@ use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, PathId, StreamId};
+use haul_proto::mode_rules::ModeRule;
 use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
 use haul_proto::session::source::SourceSession;
@@ -479,6 +480,7 @@ impl Source {
         let path = item.path();
         let mut now = self.file_entry(EntryLocation::Again(entry), stat);
         self.add_attributes(&mut now, &item);
+        self.change_mode(&mut now);
         let is_offered = self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some();
         if is_offered {
             let text = format!("{} changed while being read; starting it over", escape(&path));
@@ -492,6 +494,20 @@ impl Source {
     pub(super) fn report_owners(&self, meta: &EntryMetadata) {
         for (is_group, id, name) in self.owners.iter().flat_map(|owners| owners.unsent(meta)) {
             self.lock().machine.send_owner(is_group, id, name);
+        }
+    }
+
+    /// Applies the requested changes of modes to an entry, and to the directories above it.
+    pub(super) fn change_mode(&self, entry: &mut Entry) {
+        let rules = &self.request.modes;
+        let is_directory = match entry.kind {
+            EntryContent::Symlink { .. } => return,
+            EntryContent::Directory => true,
+            _ => false,
+        };
+        entry.meta.mode = ModeRule::apply_all(rules, entry.meta.mode, is_directory);
+        for mode in entry.more.iter_mut().flat_map(|more| &mut more.parent_modes) {
+            *mode = ModeRule::apply_all(rules, *mode, true);
         }
     }
 

@@ -83,6 +83,8 @@ impl ClientLimits {
             live: _,
             // All attributes of a readable file may be read; the target decides about their use.
             preserve: _,
+            // Modes that another end is told.
+            modes: _,
             // Names and patterns: filter files are read below a source argument, as other files are.
             filters: _,
             tell_left_out: _,

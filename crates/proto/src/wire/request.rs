@@ -22,8 +22,10 @@ use crate::filter::definition::FilterOptions;
 use crate::ids::{CopyId, CopyNumber};
 use crate::integrity::FrameLen;
 use crate::limits::{
-    ADDRESSES_MAX, CONGESTION_MAX, EXPECTED_CHUNK_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX,
+    ADDRESSES_MAX, CONGESTION_MAX, EXPECTED_CHUNK_MAX, MODE_RULES_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES,
+    STREAMS_MAX,
 };
+use crate::mode_rules::ModeRule;
 use crate::path::Name;
 use crate::sync::SyncOptions;
 use crate::wire::list_batch::{DestinationBatch, ListedKinds, OptionalName, SourceBatch, names};
@@ -156,6 +158,8 @@ wire_struct! {
         pub live: LiveSourceOptions,
         /// Properties to preserve.
         pub preserve: PreserveOptions,
+        /// Changes of modes: entries are offered as if these were their modes.
+        pub modes: Vec<ModeRule> as list(OfType, MODE_RULES_MAX, "rules of modes"),
         /// Patterns and limits of entries to exclude.
         pub filters: FilterOptions,
         /// Whether to send the target the names of excluded entries and the filter files found.

@@ -48,6 +48,7 @@ pub fn source_request() -> SourceRequest {
         skip: Default::default(),
         live: Default::default(),
         preserve: Default::default(),
+        modes: Vec::new(),
         filters: Default::default(),
         tell_left_out: false,
         rate_bytes_per_s: 0,

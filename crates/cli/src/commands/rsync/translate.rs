@@ -275,8 +275,7 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
     if TREATED.contains(&name.as_str()) {
         return Ok(None);
     }
-    let is_repeatable =
-        matches!(name.as_str(), "exclude" | "include" | "exclude-from" | "include-from" | "filter" | "link-dest");
+    let is_repeatable = matches!(name.as_str(), "chmod" | "link-dest");
     let is_last = effective.last(&name).is_some_and(|last| std::ptr::eq(last, typed));
     if !is_repeatable && !is_last {
         return Ok(None);
