@@ -155,7 +155,7 @@ fn words_are_bbcps() {
         );
     }
     bbcp.line("bbcp status there -f").run().ends(1).says(["bbcp: -f", "before sources"]);
-    bbcp.line("bbcp --json status there").run().ends(255).says(["unknown option --json"]);
+    bbcp.line("bbcp --json status there").run().ends(1).says(["unknown option --json"]);
     let help = bbcp.line("bbcp -h").run().succeeds();
     assert!(help.stdout.contains("-s, --streams N") && help.stdout.contains("-~"), "{}", help.account());
     assert!(bbcp.line("bbcp '-#'").run().succeeds().stdout.starts_with("haul "));
@@ -241,6 +241,91 @@ fn broken(bbcp: &Bbcp<'_>, line: &str, there: &Path, some: u64) {
     running.signal(Signal::KILL);
     running.wait_up_to(Duration::from_secs(10));
     eventually("the workers have ended", || bbcp.remote.workers().is_empty());
+}
+
+#[test]
+fn statuses_are_bbcps() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    let long = "b".repeat(300);
+    let none = "0".repeat(32);
+    for (line, status) in [
+        ("f1 ''", 255),
+        ("-l '' f1 tgt", 255),
+        ("-T '' f1 HOST:tgt", 255),
+        ("-x -1 f1 tgt", 255),
+        ("-I /dev/null tgt", 1),
+        ("-I tree tgt", 1),
+        ("-I list tgt", 0),
+        ("-I nolist tgt", 2),
+        ("-vP1 f1 tgt", 1),
+        ("-w1m f1 tgt", 1),
+        ("--nosuch f1 tgt", 1),
+        ("/dev/null tgt/n", 2),
+        ("-E md5=nodir/s f1 tgt", 2),
+        (&format!("f1 tgt/{long}"), 36),
+        (&format!("-E %md5={none} f1 tgt"), 84),
+        (&format!("-E md5={none} f1 tgt"), 172),
+        ("-N o f1 f2 'tee tgt/z'", 20),
+        ("-O -a f1 old/f1", 22),
+        ("-O f1 old/f1", 0),
+        ("-u st -o f2 tgt", 0),
+        ("-N oi 'cat f1' md5sum", 0),
+        ("f1 old/way", 22),
+    ] {
+        for name in ["f1", "f2", "tree/a"] {
+            sandbox.file(name, name);
+        }
+        sandbox.file("list", "f1\nf2\n");
+        sandbox.file("old/f1", "other");
+        sandbox.dir("old/way/f1");
+        let _ = fs::remove_dir_all(sandbox.path("tgt"));
+        sandbox.dir("tgt");
+        let run = bbcp.line(&format!("bbcp {line}")).limit(Duration::from_secs(20)).run().ends(status);
+        assert!(!run.stderr.contains("haul --help") && !run.stderr.contains("-command"), "{}", run.account());
+    }
+}
+
+#[test]
+fn digests_reach_pipes_and_only_of_copied_files() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.file("f1", "new");
+    sandbox.file("f2", "new");
+    for (file, rest) in [("/dev/stdout", "| cat"), ("/dev/stderr", "2>&1 | cat"), ("fifo", "& cat fifo")] {
+        sandbox.dir("tgt");
+        let line = format!("sh -c 'test -p fifo || mkfifo fifo; bbcp -E a32={file} f1 tgt {rest}'");
+        let run = bbcp.line(&line).limit(Duration::from_secs(20)).run().succeeds();
+        // Eight bytes, of which bbcp uses four.
+        let digest = run.stdout.split(' ').nth(2).unwrap_or_default();
+        assert!(digest.len() == 16 && digest.ends_with("00000000"), "{}", run.account());
+        assert!(run.stdout.starts_with("Checksum: a32 ") && run.stdout.ends_with("/f1\n"), "{}", run.account());
+        eventually("the file has arrived", || sandbox.path("tgt/f1").exists());
+        fs::remove_dir_all(sandbox.path("tgt")).unwrap();
+    }
+    sandbox.file("old/f1", "old");
+    bbcp.line("bbcp -O -E md5=sums f1 f2 old").run().succeeds();
+    let sums = String::from_utf8(contents(&sandbox.path("sums"))).unwrap();
+    assert!(sums.lines().count() == 1 && sums.ends_with("/f2\n"), "{sums}");
+}
+
+#[test]
+fn names_and_precedence_are_bbcps() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.file("f1", "new");
+    sandbox.file("old/f1", "older");
+    sandbox.dir("tgt");
+    let run = bbcp.line("bbcp -O -f -V f1 old/f1").run().succeeds();
+    assert!(run.stderr.starts_with("bbcp: Creating ./old/f1\nFile ./old/f1 created; "), "{}", run.account());
+    assert_eq!(contents(&sandbox.path("old/f1")), b"new");
+    let run = bbcp.line("bbcp -V f1 -").run().succeeds();
+    assert!(run.stderr.starts_with("bbcp: Creating ./-\nFile ./- created; "), "{}", run.account());
+    assert_eq!((run.stdout.as_str(), contents(&sandbox.path("-"))), ("", b"new".to_vec()));
+    bbcp.line("bbcp -N i 'cat f1' tgt").run().succeeds();
+    assert_eq!(contents(&sandbox.path("tgt/cat")), b"new");
+    let run = bbcp.line("bbcp -v -N io 'cat f1' md5sum").run().succeeds();
+    assert!(run.stderr.starts_with("File ./md5sum created; "), "{}", run.account());
 }
 
 #[test]

@@ -269,5 +269,5 @@ fn under_bbcps_name_a_file_has_bbcps_form() {
     assert_ne!(refused.status, Some(0), "{}", refused.account());
     copies(bbcp(&format!("-T false -C options source {there}")));
     sandbox.file("home/.bbcp.cf", "-v\n-s 65 streams\n");
-    bbcp("source target").run().ends(1).says([".bbcp.cf:2: --streams 65 streams", "one option"]);
+    bbcp("source target").run().ends(1).says([".bbcp.cf:2: -s 65 streams", "one option"]);
 }

@@ -363,15 +363,17 @@ fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageE
 fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
     let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
     let ends = values.argument(&flags::UNBUFFERED);
-    if values.is_set(&flags::ORDER) {
+    let (is_bbcps, in_order) = (values.dialect() == Dialect::Bbcp, values.is_set(&flags::ORDER));
+    if in_order && !is_bbcps {
         let source = ends.map(|ends| ends.choice(&[("s", always), ("off", never)])).transpose()?;
         return Ok((source.unwrap_or(auto), never));
     }
-    if values.dialect() == Dialect::Bbcp && ends.is_some_and(|ends| ends.value == "ts") {
-        return Ok((always, always));
-    }
     let words = [("s", (always, auto)), ("t", (auto, always)), ("st", (always, always)), ("off", (never, never))];
-    ends.map_or(Ok((auto, auto)), |ends| ends.choice(&words))
+    let (source, target) = match ends {
+        Some(ends) if is_bbcps && ends.value == "ts" => (always, always),
+        ends => ends.map_or(Ok((auto, auto)), |ends| ends.choice(&words))?,
+    };
+    Ok((source, if in_order { never } else { target }))
 }
 
 fn rate(values: &Values) -> Result<Option<u64>, UsageError> {

@@ -222,7 +222,7 @@ fn under_bbcps_name_its_defaults_hold() {
     let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).target.write.overwrite);
     assert_eq!(
         rules,
-        [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::Omit]
+        [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::Replace]
     );
     assert_eq!((options("-o -s 16 a b").streams.count, options("-s 16 a b").streams.count), (Some(1), Some(16)));
     let display = |line| bbcp(line).display;

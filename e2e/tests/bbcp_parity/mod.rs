@@ -19,7 +19,9 @@ const LINES: &str = include_str!("lines.txt");
 const DOCUMENT: &str = include_str!("../../../docs/BBCP.md");
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 4;
-const LINES_MIN: usize = 400;
+const LINES_MIN: usize = 435;
+/// Kinds of lines, by a part of them.
+const KINDS: &[&str] = &["Indexing files", "bbcp: Copying ", "Creating ", " created; ", " copied at effectively "];
 /// `kept FILE SOURCE`: whether an interrupted copy of SOURCE to FILE left a beginning of it, under any name.
 const KEPT: &str = r#"#!/bin/sh
 for part in "$1" "$(dirname "$1")"/.haul-*.part; do
@@ -36,6 +38,8 @@ struct Effect {
     status: Option<i32>,
     tree: Vec<String>,
     output: Vec<String>,
+    /// Kinds of lines on standard error, in order.
+    order: Vec<&'static str>,
 }
 
 /// A program that is called as bbcp.
@@ -58,6 +62,7 @@ impl Program<'_> {
         let effect = Effect {
             status: run.status,
             tree: tree(&place, &before),
+            order: order(&run.stderr),
             output: outputs.iter().flat_map(|(name, text)| normalised(name, text, &place, &self.path)).collect(),
         };
         fs::remove_dir_all(&place).unwrap();
@@ -188,12 +193,32 @@ fn tree(place: &Path, before: &Inodes) -> Vec<String> {
     found
 }
 
-/// Lines without variable parts: places, dates, rates and numbers; repeated lines once.
+/// The kinds of lines, each at its first place. Progress may come before or after small files.
+fn order(text: &str) -> Vec<&'static str> {
+    let mut kinds = Vec::new();
+    for line in text.lines() {
+        let kind = KINDS.iter().find(|kind| line.contains(**kind)).filter(|kind| !kinds.contains(*kind));
+        kinds.extend(kind);
+    }
+    kinds
+}
+
+/// A word with the length of a digest instead of its digits.
+fn without_digest(word: &str) -> String {
+    let is_digest = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_digest && !word.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("digest-of-{}", "x".repeat(word.len())),
+        false => word.to_owned(),
+    }
+}
+
+/// Lines without variable parts: places, dates, rates, digests and numbers; repeated lines once.
 fn normalised(stream: &str, output: &str, place: &Path, program: &Path) -> Vec<String> {
     let text = output.replace(&place.display().to_string(), "W").replace(&program.display().to_string(), "bbcp");
     let mut lines: Vec<String> = text
         .lines()
         .map(|line| {
+            let line = line.split(' ').map(without_digest).collect::<Vec<_>>().join(" ");
             let mut shape = String::new();
             for letter in line.chars() {
                 match letter {
@@ -215,8 +240,15 @@ fn normalised(stream: &str, output: &str, place: &Path, program: &Path) -> Vec<S
 
 /// Differences between two programs. The words of errors always differ.
 fn differences(haul: &Effect, real: &Effect) -> Vec<&'static str> {
-    let output = haul.status == Some(0) && real.status == Some(0) && haul.output != real.output;
-    let all = [("status", haul.status != real.status), ("tree", haul.tree != real.tree), ("output", output)];
+    let are_done = haul.status == Some(0) && real.status == Some(0);
+    let output = are_done && haul.output != real.output;
+    let order = are_done && haul.order != real.order;
+    let all = [
+        ("status", haul.status != real.status),
+        ("tree", haul.tree != real.tree),
+        ("output", output),
+        ("order", order),
+    ];
     all.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()
 }
 
@@ -242,6 +274,15 @@ fn parse(line: &str) -> (&str, Reason<'_>) {
         None => (line, Reason::None),
         Some((line, reason)) => (line, reason.strip_prefix('?').map_or(Reason::Always(reason), Reason::Sometimes)),
     }
+}
+
+#[test]
+fn order_and_digests_are_compared() {
+    let text = "bbcp: Creating a\nFile a created; 1\nbbcp: Creating b\n1 file copied at effectively 1\n";
+    assert_eq!(order(text), ["Creating ", " created; ", " copied at effectively "]);
+    let shape = |text: &str| normalised("err", text, Path::new("/w"), Path::new("/bbcp"));
+    assert_ne!(shape("a32 f3255342 a"), shape("a32 f325534200000000 a"));
+    assert_eq!(shape("a32 f3255342 12345678"), shape("a32 abcdef01 87654321"));
 }
 
 #[test]

@@ -112,7 +112,7 @@ options! {
     OLDER: Single<OsString> = row("older", None, One("WHEN"), Filtering, "copy only files modified before WHEN").of_one_copy().one(raw);
     EXPLAIN: Single<OsString> = row("explain", None, One("PATH"), Filtering, "print which rule includes or excludes PATH, and exit").of_one_copy().one(raw);
     ORDER: Switch = row("order", None, Nothing, Copying, "write sequentially: one stream, buffered I/O").bbcp('o', 1).switch();
-    PIPE: Single<(bool, bool)> = row("pipe", None, One("ENDS"), Copying, "treat the source (i), target (o) or both (io) as a shell command or FIFO").bbcp('N', 4).of_one_copy().one(|a| a.choice(&[("i", (true, false)), ("o", (false, true)), ("io", (true, true))]));
+    PIPE: Single<(bool, bool)> = row("pipe", None, One("ENDS"), Copying, "treat the source (i), target (o) or both (io) as a shell command or FIFO").bbcp('N', 4).of_one_copy().one(|a| a.choice(&[("i", (true, false)), ("o", (false, true)), ("io", (true, true)), ("oi", (true, true))]));
     REALTIME: Single<Duration> = row("realtime", None, Time { name: "TIME", absent: "10s" }, Copying, "follow a growing file until it has not grown for TIME (default: 10s)").bbcp('R', 4).of_one_copy().one(quiet_time);
     REFUSE_GROWING: Switch = row("refuse-growing", None, Nothing, Copying, "fail files that grow while being read, instead of copying them up to their first length").switch();
     DELTA: Single<DeltaMode> = row("delta", None, One("MODE"), Copying, "transfer only changed blocks of existing files: auto (default), blocks (aligned), rolling (at any offset) or off").one(|a| a.choice(&[("auto", DeltaMode::Auto), ("off", DeltaMode::Off), ("blocks", DeltaMode::Blocks), ("rolling", DeltaMode::Rolling)]));

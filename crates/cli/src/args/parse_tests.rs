@@ -192,7 +192,7 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
         hint: bbcp a TARGET, where TARGET is a path or [user@]host:path
         ---
         unknown option --json
-        hint: bbcp -h lists bbcp's options, and haul --help all those of haul
+        hint: bbcp -h lists all options
         ---
         -f: under the name bbcp, options come before sources and target
         hint: move it to the front, or write ./-f for a file of that name

@@ -279,13 +279,16 @@ impl Scan<'_> {
             None => format!("{typed} needs an argument"),
         };
         let error = UsageError::new(what);
-        error.remedy(format!("{}: {}", row.signature().trim_start(), row.help))
+        let signature = match self.grammar.dialect {
+            Dialect::Haul => row.signature(),
+            Dialect::Bbcp => row.bbcp_signature(),
+        };
+        error.remedy(format!("{}: {}", signature.trim_start(), row.help))
     }
 
     fn unknown(&self, shown: &str, near: Option<&str>) -> UsageError {
         if self.grammar.dialect == Dialect::Bbcp {
-            return UsageError::new(format!("unknown option {shown}"))
-                .remedy("bbcp -h lists bbcp's options, and haul --help all those of haul");
+            return UsageError::new(format!("unknown option {shown}")).remedy("bbcp -h lists all options");
         }
         let unknown = UsageError::new(format!("unknown option {shown}"));
         let unknown = match (habits::meant_by(shown), near) {

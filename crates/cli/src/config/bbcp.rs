@@ -154,7 +154,7 @@ mod tests {
             /options:1: streams = 4: not an option
         --json
             /options:1: unknown option --json
-            hint: bbcp -h lists bbcp's options, and haul --help all those of haul
+            hint: bbcp -h lists all options
         -h
             /options:1: --help: only valid on the command line
         -L x

@@ -70,13 +70,15 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
     Ok(true)
 }
 
-/// The overwrite policy. bbcp reports any existing file, except with `-a`.
+/// The overwrite policy. bbcp reports any existing file, except with `-a`; its `-O` yields to `-f` and `-a`.
 pub fn overwrite(values: &Values) -> OverwritePolicy {
     match values.dialect() {
+        Dialect::Bbcp if values.is_set(&flags::FORCE) => OverwritePolicy::Replace,
+        Dialect::Bbcp if values.is_set(&flags::JOURNAL_DIR) => OverwritePolicy::Report,
         _ if sync::keeps_existing_entries(values) => OverwritePolicy::Omit,
         _ if values.is_set(&flags::FORCE) && values.is_set(&flags::DELETE) => OverwritePolicy::Follow,
         _ if values.first_of(&[&flags::FORCE, &flags::UPDATE]).is_some() => OverwritePolicy::Replace,
-        Dialect::Bbcp if !values.is_set(&flags::JOURNAL_DIR) => OverwritePolicy::ReportEqual,
+        Dialect::Bbcp => OverwritePolicy::ReportEqual,
         _ => OverwritePolicy::Report,
     }
 }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use haul_base::copy::spec::ChecksumAlgorithm;
+use haul_base::sys::describe::describe;
 use haul_proto::checksum::hex;
 use haul_proto::path::escape;
 use haul_show::pending::ReplaceableFile;
@@ -27,7 +28,9 @@ impl DigestLines {
             DigestSink::Added(path) => Box::new(
                 ReplaceableFile::Checksums
                     .open_to_append(path, |beginning| beginning.starts_with(LABEL.as_bytes()))
-                    .map_err(|error| anyhow::anyhow!("--checksum {}: {error}", escape(path.as_os_str().as_bytes())))?,
+                    .map_err(|error| {
+                        anyhow::anyhow!("--checksum {}: {}", escape(path.as_os_str().as_bytes()), describe(&error))
+                    })?,
             ),
         };
         Ok(Self { out, host })
@@ -36,7 +39,9 @@ impl DigestLines {
     /// Writes the line of a file.
     pub fn add(&mut self, algorithm: ChecksumAlgorithm, digest: &[u8], path: &Path) -> io::Result<()> {
         let path = escape(path.as_os_str().as_bytes());
-        let line = format!("{LABEL}{} {} {}:{path}\n", algorithm.name(), hex(digest), self.host);
+        // bbcp prints Adler-32 with the unused half of eight bytes.
+        let unused = if algorithm == ChecksumAlgorithm::Adler32 { "00000000" } else { "" };
+        let line = format!("{LABEL}{} {}{unused} {}:{path}\n", algorithm.name(), hex(digest), self.host);
         self.out.write_all(line.as_bytes())
     }
 }

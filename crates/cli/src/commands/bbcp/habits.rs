@@ -2,9 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::time::Duration;
 
 use haul_base::copy::location::{Host, Location};
-use haul_base::copy::spec::PipeEnd;
+use haul_base::copy::spec::{ListLine, PipeEnd, SourceList};
 use haul_base::shell_word::quote_bytes;
 use rustix::fs::Mode;
 
@@ -43,16 +45,44 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     Ok(())
 }
 
+/// The operands in haul's terms: the target `-` is a file.
+pub fn operands(values: &Values, operands: &[OsString]) -> Vec<OsString> {
+    let mut operands = operands.to_vec();
+    let is_program = values.last(&flags::PIPE).is_some_and(|ends| ends.as_bytes().contains(&b'o'));
+    if let Some(target) = operands.last_mut().filter(|target| *target == "-" && !is_program) {
+        *target = "./-".into();
+    }
+    operands
+}
+
+/// Refuses a list without sources.
+pub fn refuse_empty_list(list: Option<&SourceList>) -> Result<(), UsageError> {
+    match list.map(|list| (list.open)().next(Duration::ZERO)) {
+        Some(ListLine::End(None)) => Err(UsageError::new("no source given")),
+        _ => Ok(()),
+    }
+}
+
 /// Changes a plan to bbcp's behaviour.
 pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let job = &mut plan.copy;
+    if job.target.path == Path::new("./-") {
+        job.target.path = "-".into();
+    }
     if job.options.pipes.source.is_none() && job.options.pipes.target.is_none() && job.options.source.recursive {
         job.options.target.directory.must_exist = true;
         let is_remote = |source: &Location| source.host != Host::Local;
         let sources = std::mem::take(&mut job.sources).into_iter();
         // `HOST:DIR/` means the contents of DIR.
         job.sources = sources.map(|source| if is_remote(&source) { contents(source) } else { source }).collect();
+    }
+    if let (Some(PipeEnd::Named), None) = (&job.options.pipes.source, &job.options.pipes.target)
+        && let Some(name) = job.sources.first().and_then(|source| program_name(&source.path))
+        && job.target.host == Host::Local
+        && job.target.path.is_dir()
+    {
+        job.target.path.push(name);
     }
     for (end, place) in
         [(&job.options.pipes.source, job.sources.first_mut()), (&job.options.pipes.target, Some(&mut job.target))]
@@ -65,6 +95,12 @@ pub fn adopt(plan: &mut Plan) {
         // A file updated in place is not read from beginning to end; the source's is.
         checksum.at_source = true;
     }
+}
+
+/// The name of a program: bbcp gives its output this name in a directory.
+fn program_name(line: &Path) -> Option<OsString> {
+    let word = line.as_os_str().as_bytes().split(|byte| *byte == b' ').find(|word| !word.is_empty())?;
+    Path::new(OsStr::from_bytes(word)).file_name().map(OsStr::to_owned)
 }
 
 /// Quotes a program's words, since bbcp has no shell expand them. A single word may also be a FIFO.

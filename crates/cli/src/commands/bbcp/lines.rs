@@ -1,11 +1,11 @@
 //! bbcp's lines, letter for letter, for scripts that read them. Its rates count in powers of 1024.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use haul_show::{self as show, Show};
 use super::digest_lines::DigestLines;
 use super::statistics::Statistics;
 use super::target_names::TargetNames;
-use super::{log, stamp, status};
+use super::{log, stamp, status, words};
 
 /// Most lines held for the number of files.
 const HELD_MAX: usize = 4096;
@@ -71,6 +71,8 @@ pub struct Lines {
     /// start.
     begun: BTreeMap<Vec<u8>, bool>,
     index: FileIndex,
+    /// Copied files, under `-O` with `-E`: the digests of others are not shown.
+    copied: BTreeSet<PathBuf>,
     failure: Option<String>,
 }
 
@@ -120,6 +122,7 @@ impl Lines {
             pace: CopyPace { started: Instant::now(), meter: IntervalMeter::default(), next_line, moved: 0 },
             begun: BTreeMap::new(),
             index: FileIndex { held: style.indexes.then(Vec::new), directories: None },
+            copied: BTreeSet::new(),
             failure: None,
         };
         if style.indexes {
@@ -182,16 +185,18 @@ impl Lines {
 
     /// Shows a file that the target has started.
     fn begin(&mut self, path: &[u8]) {
-        self.names.begin(Path::new(OsStr::from_bytes(path)));
-        self.release_digests();
+        let path = self.names.begin(Path::new(OsStr::from_bytes(path)));
+        if !self.style.omits {
+            self.release_digests();
+        }
         match self.style {
             Style { announces: false, .. } => {}
             Style { appends: true, .. } => {
-                self.begun.entry(path.to_vec()).or_insert(false);
+                self.begun.entry(path.into_os_string().into_vec()).or_insert(false);
             }
             _ => {
-                let path = self.names.shown(Path::new(OsStr::from_bytes(path)));
-                self.line(format!("bbcp: Creating {path}"));
+                let line = format!("bbcp: Creating {}", self.names.shown(&path));
+                self.line(line);
             }
         }
     }
@@ -215,6 +220,9 @@ impl Lines {
         let shown = self.names.shown(&whole);
         match (copied, self.style) {
             (true, style) => {
+                if style.omits && self.digests.is_some() {
+                    self.copied.insert(whole.clone());
+                }
                 if self.begun.remove(whole.as_os_str().as_bytes()) == Some(false) {
                     self.append(&whole, 0);
                 }
@@ -233,27 +241,34 @@ impl Lines {
         }
     }
 
-    fn fail(&mut self, event: &Event, path: &[u8], message: &str) {
+    fn fail(&mut self, host: &str, path: &[u8], message: &str) {
         self.failure.get_or_insert_with(|| message.to_owned());
         self.release();
+        let message = &words::in_bbcps_letters(message);
         let (first, hints) = message.split_once('\n').unwrap_or((message, ""));
         let shown = self.names.shown(Path::new(OsStr::from_bytes(path)));
-        match words(first, &shown, self.style.appends) {
+        match bbcps_message(first, &shown, self.style.appends) {
             Some(words) => self.text.error(format!("{words}\n{hints}").trim_end()),
-            None => self.human.event(event),
+            None => self.text.failure(host, path, message),
         }
     }
 
     fn digest(&mut self, path: &[u8], digest: &[u8]) {
         match &mut self.digests {
-            Some(output) if self.names.is_unknown() => output.held.push((path.to_vec(), digest.to_vec())),
+            Some(output) if self.style.omits || self.names.is_unknown() => {
+                output.held.push((path.to_vec(), digest.to_vec()))
+            }
             _ => self.write_digest(path, digest),
         }
     }
 
     fn release_digests(&mut self) {
         let held = self.digests.as_mut().map(|output| std::mem::take(&mut output.held));
-        held.iter().flatten().for_each(|(path, digest)| self.write_digest(path, digest));
+        for (path, digest) in held.iter().flatten() {
+            if !self.style.omits || self.copied.contains(&self.names.digested(Path::new(OsStr::from_bytes(path)))) {
+                self.write_digest(path, digest);
+            }
+        }
     }
 
     fn write_digest(&mut self, path: &[u8], digest: &[u8]) {
@@ -312,7 +327,7 @@ impl Observer for Lines {
             }
             Event::Resumed(_) => {}
             Event::FileDone(FileReport { path, size, copied, .. }) => self.done(path, *size, *copied),
-            Event::FileFailed { path, message, .. } => self.fail(event, path, message),
+            Event::FileFailed { path, host, message } => self.fail(host, path, message),
             Event::Checksum { path, digest, .. } => self.digest(path, digest),
             Event::Skipped(_) | Event::PathChanged { .. } if !self.style.is_debug => {}
             other => self.human.event(other),
@@ -330,7 +345,7 @@ impl Show for Lines {
         match outcome {
             Ok(summary) => self.summary(summary),
             Err(Error::Failed(text)) if text == FIRST_FAILURE => {}
-            Err(error) => self.text.error(&error.to_string()),
+            Err(error) => self.text.error(&words::in_bbcps_letters(&error.to_string())),
         }
         self.release();
         self.release_digests();
@@ -345,7 +360,7 @@ impl Show for Lines {
 }
 
 /// bbcp's messages for the failures that scripts look for.
-fn words(failure: &str, path: &str, appends: bool) -> Option<String> {
+fn bbcps_message(failure: &str, path: &str, appends: bool) -> Option<String> {
     Some(match failure {
         "already exists and differs" if appends => {
             format!("File {path} changed since the copy completed; append not possible.")

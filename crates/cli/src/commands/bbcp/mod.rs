@@ -9,6 +9,7 @@ mod log;
 mod statistics;
 mod status;
 mod target_names;
+mod words;
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -43,7 +44,9 @@ type ShownDigest = (ChecksumAlgorithm, DigestSink);
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     refuse_bbftp(values, operands)?;
     habits::refuse_contradictions(values)?;
-    let mut plan = plan(values, operands, false)?;
+    let mut plan = plan(values, &habits::operands(values, operands), false)?;
+    habits::refuse_empty_list(plan.copy.list.as_ref())?;
+    let digest_end = plan.copy.options.integrity.checksum.as_ref().map(|checksum| checksum.at_source);
     habits::adopt(&mut plan);
     let style = style(values, &plan);
     let digest = suit(&mut plan, style);
@@ -52,6 +55,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     let exit = copy::carry_out_with(plan, |plan, _| Ok(Box::new(lines(plan, style, digest, shown_status)?)))?;
     Ok(match (exit, status.get()) {
         (Exit::Done, status) => status,
+        (_, status::MISMATCH) if digest_end == Some(true) => status::DAMAGED,
         (exit, 0) => status::of_incomplete(exit),
         (_, status) => status,
     })
@@ -59,9 +63,10 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
 
 /// Shows an error that prevented a copy. Returns the exit status.
 pub fn refuse(error: &anyhow::Error) -> u8 {
-    show::stderr().called("bbcp").error(&error.to_string());
+    let text = error.to_string();
+    show::stderr().called("bbcp").error(&words::in_bbcps_letters(&text));
     let status = status::of_refusal(error);
-    if error.is::<UsageError>() && status::shows_usage(&error.to_string()) {
+    if error.is::<UsageError>() && status::shows_usage(&text, status) {
         print(&format!("{}\n", crate::args::help::BBCP_USAGE));
     }
     status
@@ -104,7 +109,7 @@ fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
     let digest = plan.digests.output.take();
     let options = &mut plan.copy.options;
     options.stop.at_failure = true;
-    options.reports.files |= style.announces || style.appends || style.is_verbose;
+    options.reports.files |= style.announces || style.appends || style.is_verbose || (style.omits && digest.is_some());
     options.target.sync.tells_items = style.announces || style.appends || digest.is_some();
     options.reports.progress_every = options.reports.progress_every.min(SAMPLE_EVERY);
     digest

@@ -30,21 +30,29 @@ const USAGE: u8 = 1;
 const INTERRUPTED: u8 = 130;
 /// Anything else: bbcp's -1.
 const OTHER: u8 = 255;
+/// Damaged data; with `-E %`, a source that has changed.
+pub const DAMAGED: u8 = 84;
+/// A target with another digest.
+pub const MISMATCH: u8 = 172;
+
+const A_PIPE: &str = "a pipe is one file, but there are several sources";
+const DIRECTORY: &str = "is a directory";
+const EMPTY: &str = "a source or target is empty";
 
 /// All statuses.
 const TABLE: &[StatusRow] = &[
     row(DONE, "every file is complete", &[]),
-    row(USAGE, "the value of an option is invalid, or a source or the target is missing", &[]),
+    row(USAGE, "an invalid value, an unknown long option, no source, or no target", &["unknown option --"]),
     row(21, "EISDIR: the target ends with a slash and does not exist", &["/ does not exist"]),
     row(
         2,
         "ENOENT: a source, a list of sources, the target directory or a program does not exist; a source is a \
-         directory without `-r`",
-        &["No such file or directory", "does not exist", "is a directory", "the program ended with status 127"],
+         directory without `-r`, or a device",
+        &["No such file or directory", "does not exist", DIRECTORY, "is a device", "the program ended with status 127"],
     ),
     row(5, "EIO: the log of `-l` cannot be opened; a disk fails", &["Input/output error"]),
     row(13, "EACCES: a source or the target is not accessible", &["Permission denied"]),
-    row(20, "ENOTDIR: a component of a path is not a directory", &["Not a directory"]),
+    row(20, "ENOTDIR: a path's component is not a directory; several sources for a pipe", &["Not a directory", A_PIPE]),
     row(
         22,
         "EINVAL: the target exists (without `-f`, `-O` and `-a`), or a file stands where a directory is needed",
@@ -55,14 +63,20 @@ const TABLE: &[StatusRow] = &[
             "is not a directory",
             "a directory cannot be copied onto it",
             "is not a directory, but the source is",
+            "a directory of this name exists",
         ],
     ),
     row(28, "ENOSPC: the target has too little free space; nothing was written", &["no space:"]),
     row(30, "EROFS: the target is read-only", &["Read-only file system"]),
-    row(84, "EILSEQ: data arrives damaged, again and again", &["the received data differs from what the source read"]),
+    row(36, "ENAMETOOLONG: a name is too long", &["File name too long"]),
+    row(
+        DAMAGED,
+        "EILSEQ: data arrives damaged, again and again; the checksum of `-E %` does not match",
+        &["the received data differs from what the source read"],
+    ),
     row(128, "the time limit of `-t` is over, or the source program failed", &["the time limit of"]),
     row(INTERRUPTED, "interrupted; bbcp dies of the signal, which a shell shows as 130 or 143", &[]),
-    row(172, "the checksum of `-E` does not match", &[" mismatch: "]),
+    row(MISMATCH, "the checksum of `-E` does not match", &[" mismatch: "]),
     row(
         224,
         "EPIPE: the target program ended before it had read everything",
@@ -72,7 +86,7 @@ const TABLE: &[StatusRow] = &[
     row(
         OTHER,
         "an option is unknown or lacks its argument; a host cannot be reached; any other error",
-        &["unknown option", "needs an argument"],
+        &["unknown option", "needs an argument", "is an option", "empty file name", "the command is empty", EMPTY],
     ),
 ];
 
@@ -92,10 +106,14 @@ pub fn of_outcome(outcome: &Outcome, failure: Option<&str>) -> u8 {
 pub fn of_refusal(error: &anyhow::Error) -> u8 {
     let text = error.to_string();
     let status = of_text(&text);
+    // `-P1 f1`: bbcp refuses `f1`, the argument of `-P`, before it reads `-1`.
+    let is_digit =
+        text.strip_prefix("unknown option -").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     match (error.is::<UsageError>(), status) {
         _ if text.starts_with("--logfile ") => 5,
-        (true, Some(OTHER)) => OTHER,
-        (true, Some(2)) if text.starts_with("--infiles ") => 2,
+        (true, Some(OTHER)) if !is_digit => OTHER,
+        (true, Some(20)) if text.starts_with(A_PIPE) => 20,
+        (true, Some(2)) if text.starts_with("--infiles ") && !first_line(&text).ends_with(DIRECTORY) => 2,
         (true, _) => USAGE,
         (false, status) => status.unwrap_or(OTHER),
     }
@@ -106,10 +124,10 @@ pub fn of_incomplete(exit: Exit) -> u8 {
     if exit == Exit::Done { DONE } else { OTHER }
 }
 
-/// Whether bbcp prints its usage to standard output after this error.
-pub fn shows_usage(error: &str) -> bool {
-    let first = first_line(error);
-    of_text(first) == Some(OTHER) || first.starts_with("no source ") || first.starts_with("no target ")
+/// Whether bbcp prints its usage to standard output after this error with this status.
+pub fn shows_usage(error: &str, status: u8) -> bool {
+    let lacks_sources = ["no source ", "no target ", "--infiles "].iter().any(|phrase| error.starts_with(phrase));
+    (status == OTHER && !error.starts_with(EMPTY)) || (status == USAGE && lacks_sources)
 }
 
 /// A file's message has no path in it, so a phrase may stand anywhere in its first line.
@@ -154,6 +172,10 @@ mod tests {
         "No space left on device",
         "/ does not exist",
         "the program ended with status 127",
+        "File name too long",
+        "unknown option --",
+        "is an option",
+        "is a device",
     ];
 
     #[test]

@@ -31,9 +31,14 @@ impl TargetNames {
         Self { target, parents, has_one_source: has_one_source(copy), last_begun: None }
     }
 
-    /// Records a file that the target has started.
-    pub fn begin(&mut self, path: &Path) {
+    /// Records a file that the target has started. Returns its path, as typed if it is the target.
+    pub fn begin(&mut self, path: &Path) -> PathBuf {
+        let is_target = path.is_absolute()
+            && self.target.is_relative()
+            && std::env::current_dir().is_ok_and(|here| here.join(&self.target) == path);
+        let path = if is_target { &self.target } else { path };
         self.last_begun = Some(path.to_owned());
+        path.to_owned()
     }
 
     /// Whether the only source may have another name at the target, which is still unknown.
@@ -50,7 +55,7 @@ impl TargetNames {
     /// The full path of a file at the target. A file with the target's own name is the target.
     pub fn whole(&self, relative: &[u8]) -> PathBuf {
         let relative = Path::new(OsStr::from_bytes(relative));
-        match self.target.file_name() == Some(relative.as_os_str()) {
+        match relative.as_os_str().is_empty() || self.target.file_name() == Some(relative.as_os_str()) {
             true => self.target.clone(),
             false => self.target.join(relative),
         }
