@@ -445,7 +445,7 @@ fn unknown_command(operands: &[OsString], files: &dyn LocalFiles) -> Option<Usag
     let near = || commands::near(text).map(|command| format!("did you mean: haul {command}"));
     // A missing source is reported as any other, unless the next word is the source.
     let is_command =
-        matches!(operands, [_] | [_, _, _, ..]) && !operands[1..].first().is_some_and(|next| !files.exists(next));
+        matches!(operands, [_] | [_, _, _, ..]) && operands[1..].first().is_none_or(|next| files.exists(next));
     let list = || is_command.then(|| "haul --help lists the commands".to_owned());
     instead.or_else(near).or_else(list).map(|hint| error.remedy(hint))
 }

@@ -304,7 +304,7 @@ impl RuleExpansion<'_> {
             if !matches!(line, [] | [b'#' | b';', ..])
                 && let Err(fault) = self.add(line, template)
             {
-                self.place.get_or_insert_with(|| (escape(name).into(), number));
+                self.place.get_or_insert_with(|| (escape(name), number));
                 return Err(fault);
             }
         }

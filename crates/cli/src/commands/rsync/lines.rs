@@ -239,7 +239,7 @@ impl RsyncLines {
         let files = summary.files;
         let size = files.bytes.saturating_add(files.bytes_skipped);
         let (sent, received) = (summary.counters.bytes_on_wire.max(files.bytes), 0);
-        let seconds = self.started.elapsed().as_secs_f64().max(0.5);
+        let elapsed = self.started.elapsed().max(Duration::from_millis(500));
         if self.style.has_statistics {
             let reg = files.copied.saturating_add(files.skipped);
             let (dir, link) = (summary.counters.directories, summary.counters.symlinks);
@@ -267,17 +267,19 @@ impl RsyncLines {
             lines.iter().for_each(|line| self.print(line));
         }
         if self.style.verbosity > 0 || self.style.has_statistics {
-            let rate = (sent + received) as f64 / seconds;
-            let speedup = size as f64 / (sent + received).max(1) as f64;
+            let moved = sent.saturating_add(received);
+            let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            let rate = quotient(moved.saturating_mul(1000), millis);
+            let speedup = quotient(size, moved);
             let dry = if self.style.is_dry { " (DRY RUN)" } else { "" };
             self.print("");
             self.print(&format!(
                 "sent {} bytes  received {} bytes  {} bytes/sec",
                 number(sent),
                 number(received),
-                with_hundredths(rate)
+                rate
             ));
-            self.print(&format!("total size is {}  speedup is {}{dry}", number(size), with_hundredths(speedup)));
+            self.print(&format!("total size is {}  speedup is {}{dry}", number(size), speedup));
         }
     }
 }
@@ -303,10 +305,11 @@ fn without_slash(path: &[u8]) -> &[u8] {
     &path[..end.min(path.len())]
 }
 
-/// `1,234.50`.
-fn with_hundredths(value: f64) -> String {
-    let hundredths = (value * 100.0).round() as u64;
-    format!("{}.{:02}", count(hundredths / 100), hundredths % 100)
+/// A quotient with two decimals: `1,234.50`.
+fn quotient(value: u64, divisor: u64) -> String {
+    let hundredths = u128::from(value) * 100 / u128::from(divisor.max(1));
+    let whole = u64::try_from(hundredths / 100).unwrap_or(u64::MAX);
+    format!("{}.{:02}", count(whole), hundredths % 100)
 }
 
 /// The flags of `%i`: `YXcstpoguax`.
