@@ -147,7 +147,7 @@ fn a_link_called_rsync_or_scp_speaks_for_it_and_hands_other_calls_over() {
     run("rsync -a s/ t && cmp s/a t/a", &others).succeeds();
     run("scp -r s u && cmp s/a u/a", &others).succeeds();
     for name in ["rsync", "scp"] {
-        sandbox.script(&format!("others/{name}"), "#!/bin/sh\necho real \"$@\"\n");
+        sandbox.script(format!("others/{name}"), "#!/bin/sh\necho real \"$@\"\n");
     }
     assert_eq!(
         run("rsync --server -vlogDtpre.iLsfxC . x", &others).succeeds().stdout,

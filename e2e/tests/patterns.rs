@@ -45,7 +45,7 @@ const NAMES: [&str; 24] = [
 
 fn tree(sandbox: &Sandbox, place: &str) {
     for name in NAMES {
-        sandbox.file(&format!("{place}/{name}"), name);
+        sandbox.file(format!("{place}/{name}"), name);
     }
     symlink("run2", sandbox.path(place).join("link")).unwrap();
     symlink("nowhere", sandbox.path(place).join("dangling")).unwrap();
