@@ -255,7 +255,12 @@ mod tests {
     fn a_source_cannot_fill_the_memory_with_rules() {
         let filtered = filtered();
         let lines = "a\n".repeat(32 << 10);
-        let until = (0..).find(|_| filtered.add(EntryId(0), 0, lines.clone().into()).is_err()).unwrap();
-        assert_eq!(until, OPEN_RULES_MAX / (32 << 10));
+        let add = |at: u64| {
+            let parent = EntryId(at);
+            let place = EntryLocation::Child { parent, name: name("a") };
+            filtered.enter(EntryId(at + 1), &directory(place), None).unwrap();
+            filtered.add(EntryId(at + 1), 0, lines.clone().into())
+        };
+        assert_eq!((0..).find(|at| add(*at).is_err()), Some(OPEN_RULES_MAX as u64 / (32 << 10)));
     }
 }
