@@ -119,7 +119,7 @@ fn nodes_with_contradicting_configurations_copy_by_the_options_of_the_plan() {
     }
     sandbox.file("src/skipped.o", "object");
     fs::hard_link(sandbox.path("src/0"), sandbox.path("src/linked")).unwrap();
-    sandbox.file("planning/haul/config.toml", "archive = true\n");
+    sandbox.file("planning/haul/config.toml", "archive = true\nhard-links = true\nxattrs = true\n");
     sandbox.file("planning/patterns", "*.o\n");
     sandbox.file("other/haul/config.toml", "xattrs = false\nstreams = 1\n");
     sandbox.file("broken/haul/config.toml", "no-such-option = 1\n");

@@ -55,7 +55,7 @@ fn a_job_that_turns_out_too_large_while_it_is_planned_is_held() {
 fn what_a_job_has_copied_needs_no_more_space() {
     let sandbox = Sandbox::new();
     let Some(target) = large(&sandbox, "size=40m") else { return };
-    job(&sandbox, &["plan", "-x", "4m"]).args(SHARDS).args(["to"]).run().succeeds();
+    job(&sandbox, &["plan", "--xfrrate", "4m"]).args(SHARDS).args(["to"]).run().succeeds();
     let running = job(&sandbox, &["run", "job"]).start();
     eventually("two results", || listing(&sandbox.path("job/results")).len() >= 2);
     job(&sandbox, &["cancel", "job"]).run().succeeds();

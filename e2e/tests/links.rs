@@ -130,7 +130,7 @@ fn a_given_address_is_the_only_one() {
     let (from, to) = pushed(&sandbox, &links, &["--callback", TwoLinks::NEAR[1]]);
     assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
     let nowhere = push(&sandbox, &links, &["--callback", "10.92.0.9"]).ends(3);
-    nowhere.says(["10.92.0.9", "-H permits no other path"]);
+    nowhere.says(["10.92.0.9", "--callback permits no other path"]);
     let contradiction = push(&sandbox, &links, &["--reverse", "--callback", TwoLinks::FAR[1]]).ends(2);
     contradiction.says(["--reverse", TwoLinks::FAR[1], "the target's own"]);
 }
@@ -151,16 +151,16 @@ fn an_address_or_an_interface_of_this_machine_binds() {
 #[test]
 fn only_one_address_family() {
     let Some((sandbox, links)) = scene(FAST) else { return };
-    let (_, to) = pushed(&sandbox, &links, &["-6", "s"]);
+    let (_, to) = pushed(&sandbox, &links, &["--ipv6", "s"]);
     assert!(to.starts_with("[fd91::2]:"), "{to}");
     let (_, to) = pushed(&sandbox, &links, &["-4"]);
     assert!(to.starts_with(TwoLinks::FAR[0]), "{to}");
     // ssh gets the option as well, and then cannot reach an IPv4 address.
-    push(&sandbox, &links, &["-6", "c"]).ends(3);
+    push(&sandbox, &links, &["--ipv6", "c"]).ends(3);
     for interface in &links.far_interfaces {
         links.far.run("ip", ["-6", "address", "flush", "dev", interface]).expect("it has some");
     }
-    push(&sandbox, &links, &["-6", "t"]).ends(3).says(["no usable address is known", "-6 permits no other path"]);
+    push(&sandbox, &links, &["--ipv6", "t"]).ends(3).says(["no usable address is known", "-6 permits no other path"]);
 }
 
 #[test]

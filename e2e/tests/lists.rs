@@ -146,7 +146,7 @@ fn with_a_base_paths_are_recreated_and_only_files_below_are_readable() {
         "s/out: a symbolic link leads out of the base",
         "s/outdir/file: a symbolic link leads out of the base",
         "../outside/file: line 7 of list: ../outside/file leads out of the base",
-        "line 8 of list: absolute path in a list with a base (-d)",
+        "line 8 of list: absolute path in a list with a base (--dirbase)",
     ]);
     let summary = run.summary();
     let full = |summary: &serde_json::Value| summary["source_sandbox"]["confinement"] == "full";

@@ -82,7 +82,7 @@ fn a_copy_that_keeps_nothing_ends_after_its_duration() {
     assert_eq!(small.summary()["bytes"], 1 << 20);
     sandbox.file("file", "content");
     let kept = sandbox.haul(["--duration", "2", "file", "copy"]).run().ends(2);
-    kept.says(["--duration: the target is not null:", "-t TIME"]);
+    kept.says(["--duration: the target is not null:", "--timelimit TIME"]);
     assert!(!sandbox.path("copy").exists());
 }
 

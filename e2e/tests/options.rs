@@ -221,7 +221,7 @@ fn sockets_of(sandbox: &Sandbox, arguments: &str) -> String {
 #[test]
 fn the_traffic_class_is_put_on_the_data_connections() {
     let sandbox = Sandbox::new();
-    let asked = sockets_of(&sandbox, "demo --size 1m -- -q 184");
+    let asked = sockets_of(&sandbox, "demo --size 1m -- --qos 184");
     assert!(asked.contains("IP_TOS, [184]") && asked.contains("IPV6_TCLASS, [184]"), "{asked}");
     let asked = sockets_of(&sandbox, "demo --size 1m");
     assert!(!asked.contains("IP_TOS") && !asked.contains("IPV6_TCLASS"), "{asked}");
@@ -236,8 +236,7 @@ fn windows_have_the_requested_size_or_the_kernels() {
         asked.lines().filter(accepted).count()
     };
     assert!(set("-w =128k", "[131072]") >= 2, "at both ends");
-    assert_eq!(set("-U 128k", "[131072]"), set("-w =128k", "[131072]"));
-    assert!(set("-w 128k", "[131072]") > set("-U 128k", "[131072]"), "it is tried before it is set");
+    assert!(set("-w 128k", "[131072]") > set("-w =128k", "[131072]"), "it is tried before it is set");
     assert_eq!(set("", "[131072]"), 0);
 }
 
@@ -276,7 +275,7 @@ fn the_free_space_check_can_be_disabled() {
     sandbox.big_file("source", 8_000_000);
     let _mount = sandbox.tmpfs("small", "size=4m");
     sandbox.haul(["source", "small/file"]).run().ends(1).says(["no space: the file has 8.00 MB, "]);
-    let run = sandbox.haul(["-F", "source", "small/file"]).run().ends(1);
+    let run = sandbox.haul(["--nofschk", "source", "small/file"]).run().ends(1);
     run.does_not_say("the file has").says(["small/file", "space"]);
     assert!(!sandbox.path("small/file").exists());
 }
@@ -315,7 +314,7 @@ fn a_log_is_appended_to_regular_files_only() {
         assert_eq!(fs::read_to_string(sandbox.path(name)).unwrap(), content);
     }
     assert!(!sandbox.path("target").exists());
-    sandbox.haul(["sync", "--logfile", "first", "second", "target"]).run().ends(2).says(["--logfile"]);
+    sandbox.haul(["sync", "--logfile", "first", "second", "target"]).run().ends(1).says(["--logfile"]);
     sandbox.haul(["--logfile", "/dev/null", "first", "target"]).run().succeeds();
 }
 
@@ -379,12 +378,10 @@ fn frames_have_the_requested_buffer_size() {
 #[test]
 fn the_license_and_the_version_are_printed() {
     let sandbox = Sandbox::new();
-    for flag in ["-#", "--version"] {
+    for flag in ["-V", "--version"] {
         assert!(sandbox.haul([flag]).run().succeeds().stdout.starts_with("haul "), "{flag}");
     }
-    for flag in ["-$", "--license"] {
-        assert!(sandbox.haul([flag]).run().succeeds().stdout.contains("MIT"), "{flag}");
-    }
+    assert!(sandbox.haul(["--license"]).run().succeeds().stdout.contains("MIT"));
 }
 
 #[test]

@@ -489,7 +489,8 @@ fn a_journal_follows_its_file_with_a_journal_directory() {
         ground.kill(way, &RECIPES[0], &place);
         let (journal, aside) = (temporary(&place, "b", "journal"), sandbox.path("aside"));
         clone(&journal, &aside);
-        let copy = || ground.copy_both(way, &RECIPES[0], &place).arg(format!("--append={journals}")).run().succeeds();
+        let copy =
+            || ground.copy_both(way, &RECIPES[0], &place).arg(format!("--journal-dir={journals}")).run().succeeds();
         let run = copy();
         let is_left_clean = |what: &str| {
             assert_eq!(listing(&place), ["a", "b"], "{way:?}, {what}: {}", run.account());

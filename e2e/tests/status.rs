@@ -144,7 +144,7 @@ fn journals_may_have_a_directory_of_their_own() {
     copying.broken(&option, Signal::KILL);
     assert_eq!((listing(&copying.place).len(), listing(Path::new(&journals)).len()), (1, 1));
     prints(&copying.look(&["status", "place"]).succeeds(), &["no journal, so a rerun starts over"]);
-    prints(&copying.look(&["status", "--append", &journals, "place"]).succeeds(), &["place/big: ", " of 32.0 MB"]);
+    prints(&copying.look(&["status", "--journal-dir", &journals, "place"]).succeeds(), &["place/big: ", " of 32.0 MB"]);
     prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "in another directory (-a)"]);
     assert!(copying.goes_on(&option) > 0);
     assert_eq!(listing(Path::new(&journals)), [""; 0]);

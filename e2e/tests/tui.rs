@@ -164,6 +164,6 @@ fn failed_files_are_shown_in_it_and_again_after_it() {
 fn without_a_terminal_it_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
-    sandbox.haul(["--tui", "file", "copy"]).run().ends(2).says(["--tui needs a terminal", "-P 5"]);
+    sandbox.haul(["--tui", "file", "copy"]).run().ends(2).says(["--tui needs a terminal", "--progress=5"]);
     assert!(!sandbox.path("copy").exists());
 }

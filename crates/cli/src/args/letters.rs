@@ -225,7 +225,7 @@ fn unknown(word: &OsStr, letter: &str) -> UsageError {
         .remedy(format!("haul help letters lists the letters; -{letter} is none of them"))
 }
 
-fn is_number(word: &OsStr) -> bool {
+pub fn is_number(word: &OsStr) -> bool {
     !word.is_empty() && word.as_bytes().iter().all(u8::is_ascii_digit)
 }
 

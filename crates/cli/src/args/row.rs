@@ -59,7 +59,7 @@ pub enum Takes {
     Perhaps(&'static str),
     /// A directory; bbcp takes none, too.
     Place(&'static str),
-    /// One after `=`, or none; bbcp requires one.
+    /// A number, or none; bbcp requires one.
     Attached(&'static str),
     /// A time, or none.
     Time {

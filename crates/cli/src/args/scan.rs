@@ -252,7 +252,11 @@ impl Scan<'_> {
         let is_haul = self.grammar.dialect == Dialect::Haul;
         match row.takes {
             Takes::Nothing | Takes::Repeats => self.given.push((row, None)),
-            Takes::Attached(_) if is_haul => self.given.push((row, None)),
+            Takes::Attached(_) if is_haul => {
+                let files = self.grammar.files;
+                let argument = self.words.next_if(|word| letters::is_number(word) && !files.exists(word));
+                self.given.push((row, argument));
+            }
             Takes::Place(_) if is_haul => self.take_next(row)?,
             Takes::One(_) | Takes::Each(_) | Takes::Attached(_) => self.take_next(row)?,
             Takes::Perhaps(_) | Takes::Place(_) | Takes::Word { .. } | Takes::Time { .. } => {
