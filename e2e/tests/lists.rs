@@ -164,7 +164,7 @@ fn with_a_base_paths_are_recreated_and_only_files_below_are_readable() {
     // Without a base, a list may name anything, and that is said.
     sandbox.file("list", "s/a/one\n");
     sandbox
-        .haul(["-v", "--infiles", "list", "target"])
+        .haul(["-vv", "--infiles", "list", "target"])
         .run()
         .succeeds()
         .says(["a list may name any file, so all can be read"]);

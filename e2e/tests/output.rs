@@ -55,7 +55,7 @@ fn lost_output_is_an_error_of_every_command() {
         let run = shell(&sandbox, &format!("set -o pipefail; \"$0\" {command} | :")).run();
         run.succeeds().does_not_say("cannot be written");
     }
-    for log in ["--logfile /dev/full source/big t3", "-v -l /dev/full source/big t4"] {
+    for log in ["--logfile /dev/full source/big t3", "-v --logfile /dev/full source/big t4"] {
         shell(&sandbox, &format!("\"$0\" {log}")).run().ends(1).says(["/dev/full", "No space left on device"]);
     }
 }

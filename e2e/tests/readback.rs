@@ -103,7 +103,7 @@ fn data_read_back_wrong_once_is_sent_again_and_goes_unnoticed_without_the_option
     let Some(mount) = ground(&sandbox) else { return };
     let needles = [needle(&sandbox, "big", AT), needle(&sandbox, "middle", 7), needle(&sandbox, "small", 4800)];
     // Past the page cache, and through it.
-    for options in ["--verify=disk", "--verify=disk -u off", "--verify=disk --fsync=data"] {
+    for options in ["--verify=disk", "--verify=disk --unbuffered off", "--verify=disk --fsync=data"] {
         // An earlier copy's remains in the image must not count as this one's data.
         damage_all(&sandbox, &needles);
         let mut left = needles.to_vec();
@@ -123,7 +123,7 @@ fn data_read_back_wrong_once_is_sent_again_and_goes_unnoticed_without_the_option
         let bytes = |name: &str| read[name].as_u64().unwrap();
         assert!(bytes("disk_bytes") + bytes("cache_bytes") >= BIG + 705_000, "{read}");
         assert_eq!(bytes("memory_bytes"), 0, "{read}");
-        assert!(options.contains("-u off") || bytes("cache_bytes") == 0, "{read}");
+        assert!(options.contains("--unbuffered off") || bytes("cache_bytes") == 0, "{read}");
         clear(&sandbox);
     }
     let run = copy(&sandbox, "", || damage_all(&sandbox, &needles));
