@@ -319,7 +319,7 @@ fn a_port_in_use_is_named_with_the_remedy() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let run = sandbox.haul(["serve", "--bind", "127.0.0.1", "--port", &port.to_string(), "shared"]).run().ends(1);
-    run.says([&*format!("port {port} is in use: choose another with -Z")]);
+    run.says([&*format!("port {port} is in use: choose another with --port")]);
     let run = sandbox.haul(["serve", "--bind", "192.0.2.77", "shared"]).run().ends(1);
     run.says(["cannot listen at 192.0.2.77: "]);
 }
