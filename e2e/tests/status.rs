@@ -130,7 +130,7 @@ fn an_unreadable_place_is_an_error() {
     copying.look(&["clean", "nowhere/big"]).ends(1).says(["nowhere/big"]);
     copying.look(&["status"]).ends(2).says(["PATH"]);
     sandbox.file("status", "a file");
-    copying.look(&["status", "place"]).ends(2).says(["./status"]);
+    copying.look(&["status", "place"]).succeeds();
     copying.look(&["./status", "place"]).succeeds();
     assert_eq!(listing(&copying.place), ["status"]);
 }
@@ -145,7 +145,7 @@ fn journals_may_have_a_directory_of_their_own() {
     assert_eq!((listing(&copying.place).len(), listing(Path::new(&journals)).len()), (1, 1));
     prints(&copying.look(&["status", "place"]).succeeds(), &["no journal, so a rerun starts over"]);
     prints(&copying.look(&["status", "--journal-dir", &journals, "place"]).succeeds(), &["place/big: ", " of 32.0 MB"]);
-    prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "in another directory (-a)"]);
+    prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "in another directory (--journal-dir)"]);
     assert!(copying.goes_on(&option) > 0);
     assert_eq!(listing(Path::new(&journals)), [""; 0]);
     // Without the option, the journal is not found.
