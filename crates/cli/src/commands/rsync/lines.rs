@@ -70,7 +70,7 @@ impl RsyncLines {
         };
         let log = style.log_file.as_ref().map(open);
         let log = log.transpose()?.map(|file| Box::new(file) as Box<dyn Write>);
-        let default = match (style.itemizes, style.verbosity) {
+        let default = match (style.itemises, style.verbosity) {
             (true, _) => Some(&b"%i %n%L"[..]),
             (false, 1..) => Some(&b"%n%L"[..]),
             (false, 0) => None,
@@ -127,13 +127,13 @@ impl RsyncLines {
         match item.change {
             ChangeKind::Removed => {
                 self.tally.deleted += 1;
-                let itemized = format!("*deleting   {name}");
-                let line = match (&self.format, self.itemizes()) {
+                let itemised = format!("*deleting   {name}");
+                let line = match (&self.format, self.itemises()) {
                     (None, _) => None,
-                    (Some(_), true) => Some(itemized.clone()),
+                    (Some(_), true) => Some(itemised.clone()),
                     (Some(_), false) => Some(format!("deleting {name}")),
                 };
-                return self.line(path, None, line, itemized);
+                return self.line(path, None, line, itemised);
             }
             ChangeKind::Made => self.tally.created += 1,
             ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked => {}
@@ -142,7 +142,7 @@ impl RsyncLines {
         self.tally.transferred += u64::from(item.what == EntryKind::File && is_transfer);
         let flags = flags(item.what, item.change, self.style.keeps_times);
         // Files with other metadata alone are listed with -i.
-        let is_shown = is_transfer || item.what == EntryKind::Directory || self.itemizes();
+        let is_shown = is_transfer || item.what == EntryKind::Directory || self.itemises();
         let source = self.source_of(path);
         let link = source.as_deref().filter(|_| item.what == EntryKind::Symlink);
         let link = link.and_then(|link| std::fs::read_link(link).ok());
@@ -153,7 +153,7 @@ impl RsyncLines {
     }
 
     /// Whether the lines have flags.
-    fn itemizes(&self) -> bool {
+    fn itemises(&self) -> bool {
         let format = self.format.as_deref().unwrap_or_default();
         let mut escaped = false;
         format.iter().any(|byte| {

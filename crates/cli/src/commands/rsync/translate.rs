@@ -20,7 +20,7 @@ pub struct RsyncMeaning {
     /// `-q`.
     pub is_quiet: bool,
     /// `-i`.
-    pub itemizes: bool,
+    pub itemises: bool,
     /// `-n`.
     pub is_dry: bool,
     /// `-t`.
@@ -107,7 +107,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     let mut meaning = RsyncMeaning {
         verbosity: if effective.is_off("verbose") { 0 } else { effective.count("verbose") },
         is_quiet: is_on("quiet"),
-        itemizes: is_on("itemize-changes"),
+        itemises: is_on("itemize-changes"),
         is_dry: is_on("dry-run"),
         keeps_times: is_on("times"),
         has_statistics: is_on("stats"),
