@@ -143,9 +143,9 @@ pub fn expand(word: &OsStr, next: Option<&OsStr>, files: &dyn LocalFiles) -> Res
 fn alone(letter: char, meaning: Meaning, next: Option<&OsStr>, files: &dyn LocalFiles) -> Result<Expanded, UsageError> {
     let shown = |next: &OsStr| escape(next.as_bytes());
     let without =
-        |option: Option<&str>| Expanded { options: option.iter().map(OsString::from).collect(), took_next: false };
+        |options: &[&str]| Expanded { options: options.iter().map(OsString::from).collect(), took_next: false };
     match (letter, next) {
-        ('P', next) if !next.is_some_and(is_number) => return Ok(without(None)),
+        ('P', next) if !next.is_some_and(is_number) => return Ok(without(&[])),
         ('P', Some(next)) if files.exists(next) => {
             let shown = shown(next);
             let error = UsageError::new(format!("-P {shown} is ambiguous: a port, and a file here"));
@@ -157,24 +157,24 @@ fn alone(letter: char, meaning: Meaning, next: Option<&OsStr>, files: &dyn Local
                 UsageError::new(format!("-p {shown}: -p takes no argument")).remedy(format!("the port is -P {shown}"))
             );
         }
-        ('o', next) if !next.is_some_and(is_ssh_option) => return Ok(without(Some("--owner"))),
+        ('o', next) if !next.is_some_and(is_ssh_option) => return Ok(without(&["--owner"])),
         ('i', Some(next)) if files.is_private_key(next) => {}
         ('i', Some(next)) if !files.exists(next) && !next.as_bytes().contains(&b':') => {
             let error = UsageError::new(format!("-i {}: no such file", shown(next)));
             return Err(error.remedy("ssh's -i is followed by a private key; rsync's -i is --items"));
         }
-        ('i', _) => return Ok(without(Some("--items"))),
+        ('i', _) => return Ok(without(&["--items"])),
         _ => {}
     }
     match (meaning, next) {
-        (Is(options), _) => Ok(Expanded { options: options.iter().map(OsString::from).collect(), took_next: false }),
-        (Nothing, _) => Ok(Expanded::default()),
+        (Is(options), _) => Ok(without(options)),
+        (Nothing, _) => Ok(without(&[])),
         (Refused(instead), _) => Err(refused(&format!("-{letter}"), instead)),
         (With(option, before), Some(argument)) if !is_option(argument) => {
             Ok(Expanded { options: vec![with(option, before, argument)], took_next: true })
         }
         // The scanner reports the missing argument.
-        (With(option, _), _) => Ok(without(Some(option))),
+        (With(option, _), _) => Ok(without(&[option])),
     }
 }
 
@@ -225,6 +225,7 @@ fn unknown(word: &OsStr, letter: &str) -> UsageError {
         .remedy(format!("haul help letters lists the letters; -{letter} is none of them"))
 }
 
+/// Whether this is a number without a sign, such as a port.
 pub fn is_number(word: &OsStr) -> bool {
     !word.is_empty() && word.as_bytes().iter().all(u8::is_ascii_digit)
 }

@@ -34,8 +34,10 @@ use haul_show::exit::Exit;
 use haul_show::lost_output::exit_status;
 use haul_show::output::print;
 
+use crate::args::flags::COPY;
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
+use crate::args::scan::{Grammar, scan};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::resolve::{HostNames, hosts};
@@ -99,6 +101,14 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
 fn between(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
     let hosts = hosts(&values, operands)?;
     Ok(crate::config::complete(values, &hosts)?)
+}
+
+/// The options of a copy that another program's command line stands for: `words`, and those of configuration files.
+fn copy_values(mut words: Vec<OsString>, operands: &[OsString]) -> anyhow::Result<Values> {
+    words.push("--".into());
+    words.extend_from_slice(operands);
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
+    between(scan(COPY, words, grammar)?.values, operands)
 }
 
 /// Adds the options of configuration files for a command on this host.

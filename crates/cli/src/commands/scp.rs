@@ -10,13 +10,10 @@ use haul_show::exit::Exit;
 
 use super::copy;
 use super::next_program::hand_over;
-use crate::args::flags::COPY;
+use crate::args::UsageError;
 use crate::args::letters::with;
-use crate::args::local_files::LocalDisk;
 use crate::args::meaning::Meaning::{self, Is, Nothing, With};
-use crate::args::scan::{Grammar, scan};
 use crate::args::worker_task::worker_task;
-use crate::args::{Dialect, UsageError};
 
 /// Every option of scp, and whether it takes an argument.
 const LETTERS: [(char, bool, Meaning); 24] = [
@@ -68,17 +65,13 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if words.iter().take_while(|word| word.as_bytes().starts_with(b"-")).any(is_remote_end) {
         return Ok(hand_over("scp", &words));
     }
-    let (mut words, operands) = translate(words)?;
+    let (words, operands) = translate(words)?;
     if operands.len() < 2 {
         return Err(UsageError::new("usage: scp [-346ABCOpqRrsTv] [-c cipher] [-D sftp_server_path] [-F ssh_config]")
             .remedy("scp [-i identity_file] [-J destination] [-l limit] [-o ssh_option] [-P port] source ... target")
             .into());
     }
-    words.push("--".into());
-    words.extend(operands.iter().cloned());
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
-    let values = super::between(scan(COPY, words, grammar)?.values, &operands)?;
-    Ok(copy::run(&values, &operands)?.number())
+    Ok(copy::run(&super::copy_values(words, &operands)?, &operands)?.number())
 }
 
 /// Options of haul, and the operands.

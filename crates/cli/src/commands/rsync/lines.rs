@@ -33,6 +33,8 @@ pub struct RsyncLines {
     style: RsyncMeaning,
     /// What `--out-format` or `-i` prints for an entry; `None` without any.
     format: Option<Vec<u8>>,
+    /// Whether the format contains `%i`.
+    has_flags: bool,
     sources: Vec<Location>,
     /// The target as its reports name it, without a slash at the end.
     target: Vec<u8>,
@@ -44,8 +46,15 @@ pub struct RsyncLines {
     lost: Option<io::Error>,
 }
 
-/// A line about an entry: its place in rsync's order, and its forms for the output and the log.
-type HeldLine = (Vec<(bool, Vec<u8>)>, Option<String>, String);
+/// A line about an entry.
+struct HeldLine {
+    /// Its place in rsync's order.
+    place: Vec<(bool, Vec<u8>)>,
+    /// On standard output, if it is shown there.
+    shown: Option<String>,
+    /// In the log.
+    logged: String,
+}
 
 /// For so long, lines are held to be sorted.
 const HELD_FOR: Duration = Duration::from_secs(1);
@@ -62,6 +71,19 @@ struct EntryTally {
     skipped: u64,
 }
 
+impl EntryTally {
+    fn add(&mut self, item: &ItemChange) {
+        self.deleted += u64::from(item.change == ChangeKind::Removed);
+        self.created += u64::from(item.change == ChangeKind::Made);
+        self.transferred += u64::from(item.what == EntryKind::File && is_transfer(item));
+    }
+}
+
+/// Whether the entry, or its content, is new at the target.
+fn is_transfer(item: &ItemChange) -> bool {
+    matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_))
+}
+
 impl RsyncLines {
     /// Prints to standard output, and to the file of `--log-file`. `status` gets the exit status.
     pub fn new(style: RsyncMeaning, copy: &CopySpec, status: Rc<Cell<u8>>) -> io::Result<Self> {
@@ -76,10 +98,12 @@ impl RsyncLines {
             (false, 0) => None,
         };
         let format = style.out_format.as_ref().map(|format| format.as_bytes()).or(default).map(<[u8]>::to_vec);
+        let format = format.filter(|_| !style.is_quiet);
         let mut lines = Self {
             out: Box::new(io::stdout().lock()),
             log,
-            format: format.filter(|_| !style.is_quiet),
+            has_flags: format.as_deref().is_some_and(has_flags),
+            format,
             style,
             sources: copy.sources.clone(),
             target: without_slash(copy.target.path.as_os_str().as_bytes()).to_vec(),
@@ -120,51 +144,29 @@ impl RsyncLines {
 
     fn item(&mut self, item: &ItemReport) {
         let ItemReport { path, item, size, .. } = item;
-        let slash = if item.what == EntryKind::Directory { "/" } else { "" };
         let Some(path) = self.relative(path, item) else { return };
-        let name = format!("{}{slash}", shown(&path));
-        let path = path.as_slice();
-        match item.change {
-            ChangeKind::Removed => {
-                self.tally.deleted += 1;
-                let itemised = format!("*deleting   {name}");
-                let line = match (&self.format, self.itemises()) {
-                    (None, _) => None,
-                    (Some(_), true) => Some(itemised.clone()),
-                    (Some(_), false) => Some(format!("deleting {name}")),
-                };
-                return self.line(path, None, line, itemised);
-            }
-            ChangeKind::Made => self.tally.created += 1,
-            ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked => {}
+        self.tally.add(item);
+        if self.format.is_none() && self.log.is_none() {
+            return;
         }
-        let is_transfer = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
-        self.tally.transferred += u64::from(item.what == EntryKind::File && is_transfer);
+        let name = format!("{}{}", shown(&path), if item.what == EntryKind::Directory { "/" } else { "" });
+        let path = path.as_slice();
+        if item.change == ChangeKind::Removed {
+            let itemised = format!("*deleting   {name}");
+            let line = if self.has_flags { itemised.clone() } else { format!("deleting {name}") };
+            return self.line(path, None, self.format.is_some().then_some(line), itemised);
+        }
         let flags = flags(item.what, item.change, self.style.keeps_times);
         // Files with other metadata alone are listed with -i.
-        let is_shown = is_transfer || item.what == EntryKind::Directory || self.itemises();
-        let source = self.source_of(path);
-        let link = source.as_deref().filter(|_| item.what == EntryKind::Symlink);
-        let link = link.and_then(|link| std::fs::read_link(link).ok());
-        let link = link.map(|to| format!(" -> {}", shown(to.as_os_str().as_bytes()))).unwrap_or_default();
+        let is_shown = is_transfer(item) || item.what == EntryKind::Directory || self.has_flags;
+        let link = if item.what == EntryKind::Symlink { self.link_of(path) } else { String::new() };
         let format = self.format.as_ref().filter(|_| is_shown);
         let line = format.map(|format| expand(format, &flags, &name, &link, size.unwrap_or(0)));
         self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
     }
 
-    /// Whether the lines have flags.
-    fn itemises(&self) -> bool {
-        let format = self.format.as_deref().unwrap_or_default();
-        let mut escaped = false;
-        format.iter().any(|byte| {
-            let is_flags = escaped && *byte == b'i';
-            escaped = *byte == b'%' && !escaped;
-            is_flags
-        })
-    }
-
     /// A line about an entry; `what` is its type, and `None` of a deleted one, which precedes its directory's entries.
-    fn line(&mut self, path: &[u8], what: Option<EntryKind>, line: Option<String>, log: String) {
+    fn line(&mut self, path: &[u8], what: Option<EntryKind>, shown: Option<String>, logged: String) {
         let names: Vec<_> = path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect();
         let last = names.len() - 1;
         let place = names.into_iter().enumerate().map(|(at, name)| {
@@ -172,13 +174,13 @@ impl RsyncLines {
             let name = if what.is_none() && at == last || name == b"." { Vec::new() } else { name };
             (is_directory, name)
         });
-        let entry = (place.collect(), line, log);
+        let line = HeldLine { place: place.collect(), shown, logged };
         let is_late = self.started.elapsed() > HELD_FOR;
         match &mut self.held {
-            Some(held) if !is_late && held.len() < HELD_MAX => held.push(entry),
+            Some(held) if !is_late && held.len() < HELD_MAX => held.push(line),
             _ => {
                 self.release();
-                self.put(entry);
+                self.put(line);
             }
         }
     }
@@ -186,13 +188,13 @@ impl RsyncLines {
     /// Prints the held lines in order.
     fn release(&mut self) {
         let mut held = self.held.take().unwrap_or_default();
-        held.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-        held.into_iter().for_each(|entry| self.put(entry));
+        held.sort_by(|a, b| a.place.cmp(&b.place));
+        held.into_iter().for_each(|line| self.put(line));
     }
 
-    fn put(&mut self, (_, line, log): HeldLine) {
-        line.iter().for_each(|line| self.print(line));
-        self.note(&log);
+    fn put(&mut self, line: HeldLine) {
+        line.shown.iter().for_each(|shown| self.print(shown));
+        self.note(&line.logged);
     }
 
     /// The path of an item from the target down, as rsync names it; `None` for a target that is only created.
@@ -221,6 +223,12 @@ impl RsyncLines {
         roots.filter_map(|root| path.strip_prefix(root)).next().unwrap_or(path)
     }
 
+    /// ` -> TARGET` of a symbolic link at a local source.
+    fn link_of(&self, path: &[u8]) -> String {
+        let to = self.source_of(path).and_then(|link| std::fs::read_link(link).ok());
+        to.map(|to| format!(" -> {}", shown(to.as_os_str().as_bytes()))).unwrap_or_default()
+    }
+
     /// The entry at a local source.
     fn source_of(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
@@ -235,7 +243,6 @@ impl RsyncLines {
     }
 
     fn totals(&mut self, summary: &Summary) {
-        let number = count;
         let files = summary.files;
         let size = files.bytes.saturating_add(files.bytes_skipped);
         let (sent, received) = (summary.counters.bytes_on_wire.max(files.bytes), 0);
@@ -243,26 +250,26 @@ impl RsyncLines {
         if self.style.has_statistics {
             let reg = files.copied.saturating_add(files.skipped);
             let (dir, link) = (summary.counters.directories, summary.counters.symlinks);
-            let parts = [("reg", reg), ("dir", dir), ("link", link)].into_iter().filter(|(_, number)| *number > 0);
-            let parts: Vec<_> = parts.map(|(kind, value)| format!("{kind}: {}", number(value))).collect();
+            let parts = [("reg", reg), ("dir", dir), ("link", link)].into_iter().filter(|(_, value)| *value > 0);
+            let parts: Vec<_> = parts.map(|(kind, value)| format!("{kind}: {}", count(value))).collect();
             let kinds = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
             let matched = summary.delta.map_or(0, |delta| delta.old_bytes);
             let EntryTally { created, deleted, transferred, .. } = self.tally;
             let lines = [
                 String::new(),
-                format!("Number of files: {}{kinds}", number(reg + dir + link)),
-                format!("Number of created files: {}", number(created)),
-                format!("Number of deleted files: {}", number(deleted)),
-                format!("Number of regular files transferred: {}", number(transferred)),
-                format!("Total file size: {} bytes", number(size)),
-                format!("Total transferred file size: {} bytes", number(files.bytes)),
-                format!("Literal data: {} bytes", number(files.bytes.saturating_sub(matched))),
-                format!("Matched data: {} bytes", number(matched)),
+                format!("Number of files: {}{kinds}", count(reg + dir + link)),
+                format!("Number of created files: {}", count(created)),
+                format!("Number of deleted files: {}", count(deleted)),
+                format!("Number of regular files transferred: {}", count(transferred)),
+                format!("Total file size: {} bytes", count(size)),
+                format!("Total transferred file size: {} bytes", count(files.bytes)),
+                format!("Literal data: {} bytes", count(files.bytes.saturating_sub(matched))),
+                format!("Matched data: {} bytes", count(matched)),
                 "File list size: 0".to_owned(),
                 "File list generation time: 0.001 seconds".to_owned(),
                 "File list transfer time: 0.000 seconds".to_owned(),
-                format!("Total bytes sent: {}", number(sent)),
-                format!("Total bytes received: {}", number(received)),
+                format!("Total bytes sent: {}", count(sent)),
+                format!("Total bytes received: {}", count(received)),
             ];
             lines.iter().for_each(|line| self.print(line));
         }
@@ -273,13 +280,8 @@ impl RsyncLines {
             let speedup = quotient(size, moved);
             let dry = if self.style.is_dry { " (DRY RUN)" } else { "" };
             self.print("");
-            self.print(&format!(
-                "sent {} bytes  received {} bytes  {} bytes/sec",
-                number(sent),
-                number(received),
-                rate
-            ));
-            self.print(&format!("total size is {}  speedup is {}{dry}", number(size), speedup));
+            self.print(&format!("sent {} bytes  received {} bytes  {} bytes/sec", count(sent), count(received), rate));
+            self.print(&format!("total size is {}  speedup is {}{dry}", count(size), speedup));
         }
     }
 }
@@ -339,6 +341,16 @@ fn flags(what: EntryKind, change: ChangeKind, keeps_times: bool) -> String {
     let [mode, owner] = [flag(ChangeReasons::MODE, 'p'), flag(ChangeReasons::OWNER, 'o')];
     let attributes = flag(ChangeReasons::ATTRIBUTES, 'x');
     format!("{update}{kind}{content}{size}{time}{mode}{owner}...{attributes}")
+}
+
+/// Whether a format contains `%i`.
+fn has_flags(format: &[u8]) -> bool {
+    let mut is_escaped = false;
+    format.iter().any(|byte| {
+        let is_flags = is_escaped && *byte == b'i';
+        is_escaped = *byte == b'%' && !is_escaped;
+        is_flags
+    })
 }
 
 /// Fills in rsync's `--out-format`.

@@ -11,25 +11,25 @@ use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 
+use haul_control::operand::host_prefix;
 use haul_proto::path::escape;
 use haul_show::output::print;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use self::lines::RsyncLines;
 use self::translate::{RsyncMeaning, translate};
 use self::words::RsyncLine;
 use super::copy;
 use super::next_program::hand_over;
-use crate::args::flags::COPY;
-use crate::args::local_files::LocalDisk;
+use crate::args::letters::with;
 use crate::args::meaning::Meaning;
 use crate::args::rsync::OPTIONS;
-use crate::args::scan::{Grammar, scan};
 use crate::args::worker_task::worker_task;
-use crate::args::{Dialect, UsageError, version};
+use crate::args::{UsageError, version};
 use crate::resolve::{rsync_plan, rsync_rules};
 
 /// Runs rsync's command line. Returns rsync's exit status.
@@ -77,12 +77,10 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         return Err(UsageError::new("listing a source is not supported: name a destination").into());
     }
     anchor(&mut meaning, &mut operands)?;
-    leave_out(&meaning, &mut operands);
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
-    let mut words = std::mem::take(&mut meaning.words);
-    words.push("--".into());
-    words.extend(operands.iter().cloned());
-    let values = super::between(scan(COPY, words, grammar)?.values, &operands)?;
+    if meaning.ignores_missing {
+        remove_missing(&mut operands);
+    }
+    let values = super::copy_values(std::mem::take(&mut meaning.words), &operands)?;
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
@@ -130,7 +128,7 @@ fn relative_list(list: &OsStr, is_null: bool) -> anyhow::Result<OsString> {
     };
     read.map_err(|error| UsageError::new(format!("failed to open files-from file {shown}: {error}")))?;
     let end = if is_null { 0 } else { b'\n' };
-    let file = rustix::fs::memfd_create("files-from", rustix::fs::MemfdFlags::empty())?;
+    let file = memfd_create("files-from", MemfdFlags::CLOEXEC)?;
     let mut out = io::BufWriter::new(std::fs::File::from(file));
     let is_comment = |line: &[u8]| !is_null && matches!(line.first(), Some(b'#' | b';'));
     for line in text.split(|byte| *byte == end || !is_null && *byte == b'\r').filter(|line| !is_comment(line)) {
@@ -169,8 +167,7 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::R
         }
         let base = operands.remove(0);
         let list = relative_list(list, meaning.is_null)?;
-        let words = [("--infiles=", &list), ("--dirbase=", &base)].map(|(option, argument)| joined(option, argument));
-        meaning.words.extend(words);
+        meaning.words.extend([with("--infiles", "", &list), with("--dirbase", "", &base)]);
         return Ok(());
     }
     if !meaning.is_relative {
@@ -179,9 +176,7 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::R
     let last = operands.len().saturating_sub(1);
     let mut base: Option<Vec<u8>> = None;
     for source in &mut operands[..last] {
-        let bytes = source.as_bytes().to_vec();
-        let at = haul_control::operand::host_colon(&bytes).map_or(0, |colon| colon + 1);
-        let (host, path) = bytes.split_at(at);
+        let (host, path) = source.as_bytes().split_at(host_prefix(source).len());
         let (of_path, rest) = match path.windows(3).position(|dots| dots == b"/./") {
             Some(dots) => (&path[..=dots], &path[dots + 3..]),
             None if path.starts_with(b"/") => (&b"/"[..], path),
@@ -192,25 +187,15 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::R
             return Err(UsageError::new("--relative is not supported for sources with different roots").into());
         }
         let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-        *source =
-            std::os::unix::ffi::OsStringExt::from_vec(if rest.is_empty() { b".".to_vec() } else { rest.to_vec() });
+        *source = OsString::from_vec(if rest.is_empty() { b".".to_vec() } else { rest.to_vec() });
     }
-    meaning.words.extend(base.map(|base| joined("--dirbase=", OsStr::from_bytes(&base))));
+    meaning.words.extend(base.map(|base| with("--dirbase", "", OsStr::from_bytes(&base))));
     Ok(())
 }
 
-fn joined(option: &str, argument: &OsStr) -> OsString {
-    let mut word = OsString::from(option);
-    word.push(argument);
-    word
-}
-
-/// Removes directories that are not copied without `-r`, and missing sources where these are ignored.
-fn leave_out(meaning: &RsyncMeaning, operands: &mut Vec<OsString>) {
+/// Removes local sources that are missing (`--ignore-missing-args`).
+fn remove_missing(operands: &mut Vec<OsString>) {
     let Some(target) = operands.pop() else { return };
-    operands.retain(|source| {
-        let is_local = haul_control::operand::host_colon(source.as_bytes()).is_none();
-        !(is_local && meaning.ignores_missing && Path::new(source).symlink_metadata().is_err())
-    });
+    operands.retain(|source| !host_prefix(source).is_empty() || Path::new(source).symlink_metadata().is_ok());
     operands.push(target);
 }

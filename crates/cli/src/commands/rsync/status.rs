@@ -6,12 +6,11 @@ use haul_base::copy::error::{Error, Outcome};
 pub const DONE: u8 = 0;
 /// Syntax or usage error.
 pub const USAGE: u8 = 1;
-/// An action is not supported.
-pub const UNSUPPORTED: u8 = 4;
 /// Partial transfer due to an error.
 pub const PARTIAL: u8 = 23;
 /// Partial transfer due to vanished source files.
 pub const VANISHED: u8 = 24;
+
 /// The status of a finished copy, of which this many entries failed.
 pub fn of(outcome: &Outcome, failed: u64) -> u8 {
     match outcome {
@@ -32,7 +31,6 @@ pub fn words(status: u8) -> Option<&'static str> {
     Some(match status {
         USAGE => "syntax or usage error",
         3 => "errors selecting input/output files, dirs",
-        UNSUPPORTED => "requested action not supported",
         12 => "error in rsync protocol data stream",
         20 => "received SIGINT, SIGTERM, or SIGHUP",
         PARTIAL => "some files/attrs were not transferred (see previous errors)",

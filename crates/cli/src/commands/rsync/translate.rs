@@ -33,8 +33,6 @@ pub struct RsyncMeaning {
     pub log_file: Option<OsString>,
     /// Directories are copied with their contents.
     pub is_recursive: bool,
-    /// Symbolic links are copied.
-    pub keeps_links: bool,
     /// `-R`.
     pub is_relative: bool,
     /// `-0`: names in lists end with NUL.
@@ -114,7 +112,6 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         out_format: effective.argument("out-format").map(OsStr::to_owned),
         log_file: effective.argument("log-file").map(OsStr::to_owned),
         is_recursive: is_on("recursive"),
-        keeps_links: is_on("links"),
         is_relative: is_on("relative"),
         is_null: is_on("from0"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
@@ -128,7 +125,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     if meaning.is_recursive {
         add("--recursive");
     }
-    add(match (is_on("copy-links"), meaning.keeps_links) {
+    add(match (is_on("copy-links"), is_on("links")) {
         (true, _) => "--symlinks=follow",
         (false, true) => "--symlinks=keep",
         (false, false) => "--symlinks=ignore",
