@@ -169,7 +169,7 @@ fn modes_change_as_by_rsyncs_chmod() {
         "--chmod=u+rwX,go-w",
         "--chmod=Fa-x,+X --chmod=+w,ug=u",
         "--chmod=a=rX,u+w --perms",
-        "--chmod=Dg+s,ug+w,F-w,+X --perms",
+        "--chmod=Dg+s,ug+w,Fo-w,+X --perms",
         "--chmod=Fg=u,o=,u-s --perms",
         "--chmod=g=t,o-t,=rw,Du+x --perms",
     ]
