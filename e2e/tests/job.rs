@@ -498,7 +498,7 @@ fn an_impossible_job_is_refused_with_the_remedy() {
     let description = sandbox.path("job/job.json");
     let text = fs::read_to_string(&description).unwrap();
     for (from, to, phrases) in [
-        ("\"format\": 2", "\"format\": 1", ["a plan of format 1", "plan the job again"]),
+        ("\"format\": 3", "\"format\": 2", ["a plan of format 2", "plan the job again"]),
         ("\"haul\": \"", "\"haul\": \"9.", ["planned by haul 9.", "one version on all hosts"]),
     ] {
         fs::write(&description, text.replacen(from, to, 1)).unwrap();

@@ -188,22 +188,22 @@ RENAMED = {
 """Keywords that are not the name of their option."""
 
 LETTERS = {
-    "-A": "make_directories",
-    "-C": "config",
-    "-E": "checksum",
-    "-O": "skip_existing",
-    "-P": "progress_every",
-    "-c": "compress",
-    "-d": "dirbase",
+    "-A": "acls",
+    "-H": "hard_links",
+    "-P": "ssh_port",
+    "-S": "sparse",
+    "-X": "xattrs",
+    "-a": "archive",
     "-f": "overwrite",
+    "-g": "group",
     "-i": "idfile",
-    "-m": "mode",
-    "-p": "preserve",
+    "-n": "dry_run",
+    "-o": "ssh_option",
+    "-p": "perms",
     "-r": "recursive",
     "-s": "streams",
-    "-t": "time_limit",
-    "-x": "rate",
-    "-y": "fsync",
+    "-u": "update",
+    "-z": "compress",
 }
 """Options of one letter, in messages of haul."""
 

@@ -81,7 +81,7 @@ struct RuntimeShared {
 }
 
 impl CopyRuntime {
-    /// Starts all threads except those of streams, which [`StreamIntake::take`] starts.
+    /// Starts all threads except those of streams, which [`StreamIntake::take_streams`] starts.
     pub fn start(
         ends: CopyEnds,
         control: ControlWriter,

@@ -1,6 +1,6 @@
 //! `haul rsync ...`, and haul under the name rsync: rsync's command line, lines and exit statuses.
 //!
-//! A dialect is no engine: [`translate`] makes haul's options of rsync's, and [`lines`] shows haul's events as rsync does.
+//! A dialect is no engine: [`translate()`] makes haul's options of rsync's, and [`lines`] shows haul's events as rsync does.
 
 mod lines;
 mod status;

@@ -215,7 +215,7 @@ fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
     Ok(["--source-command", "--target-command"].map(|option| with(option, "", OsStr::new(&command))).into())
 }
 
-/// Options that [`translate`] has treated, or the display.
+/// Options that [`translate()`] has treated, or the display.
 const TREATED: [&str; 42] = [
     "cvs-exclude",
     "exclude",

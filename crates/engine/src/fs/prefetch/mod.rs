@@ -1,6 +1,6 @@
 //! Prefetch workers: threads that look up entries before the walk reaches them, if lookups wait for a disk or a server.
 //!
-//! The walk keeps its order and announces its next directories ([`Prefetcher::ask`]). Workers take the nearest first,
+//! The walk keeps its order and announces its next directories ([`PrefetchShared::ask`]). Workers take the nearest first,
 //! and further ones below. Results are held and counted until the walk collects them: a worker too far ahead rests.
 //! Workers start only if lookups wait, and stop when they no longer do.
 
