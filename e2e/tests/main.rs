@@ -12,6 +12,7 @@ mod checkpoint;
 mod compression;
 mod config;
 mod confinement;
+mod copies;
 mod damage;
 mod delta;
 mod delta_clones;

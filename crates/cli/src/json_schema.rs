@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::commands::config::OptionLine;
+use crate::commands::copies::CopyLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
 use crate::probe::json::ProbeLine;
@@ -24,7 +25,7 @@ const WRITE: &str = "HAUL_WRITE_SCHEMA";
 type Part = fn(&mut SchemaGenerator) -> Schema;
 
 /// The types of the lines of each command.
-const COMMANDS: [(&str, &[Part]); 10] = [
+const COMMANDS: [(&str, &[Part]); 11] = [
     ("copy", &[line::<JobLine<'_>>]),
     ("status", &[line::<PartialLine>]),
     ("serve", &[line::<ServeLine<'_>>]),
@@ -34,6 +35,7 @@ const COMMANDS: [(&str, &[Part]); 10] = [
     ("survey", &[line::<SurveyLine<'_>>]),
     ("sweep", &[line::<SweepLine<'_>>]),
     ("job", &[line::<JobStatusLine<'_>>, line::<ReportLine<'_>>, line::<JobLine<'_>>]),
+    ("copies", &[line::<CopyLine<'_>>]),
     ("failures", &[line::<FailureLine<'_>>]),
 ];
 

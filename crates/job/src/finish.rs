@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haul_base::copy::error::Outcome;
 use haul_base::copy::location::Host;
 use haul_base::copy::spec::{CopyRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
-use haul_base::sys::describe::describe;
 use haul_control::operand::parse_operand;
 use haul_engine::partials::find;
 use haul_show::exit::Exit;
-use haul_show::text::harmless;
 use haul_show::{self as show, json};
 
 use crate::comparison::record;
@@ -24,6 +21,7 @@ use crate::error::{JobError, shown};
 use crate::exclusive::release;
 use crate::job_file::JobFile;
 use crate::node::{PartDisplay, StepContext};
+use crate::notification;
 use crate::opened::OpenedJob;
 use crate::options::JobPart;
 use crate::overview::{JobOverview, ShardState};
@@ -245,17 +243,11 @@ fn name_files_of(step: &StepContext<'_>, len: RangeLen, lists: &[JobFile]) -> Re
 
 /// Runs the command of `--notify`, with the job, its status and its report in the environment.
 fn notify(job: &OpenedJob, exit: Exit) -> Result<(), JobError> {
-    let Some(command) = &job.options()?.notify else { return Ok(()) };
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).stdin(Stdio::null());
-    shell.env("HAUL_JOB", job.directory.path()).env("HAUL_STATUS", exit.number().to_string());
-    shell.env("HAUL_REPORT", job.directory.report().path());
-    let failed = match shell.status() {
-        Ok(status) if status.success() => return Ok(()),
-        Ok(status) => status.to_string(),
-        Err(error) => describe(&error),
-    };
-    show::stderr().notice(&format!("--notify {}: {failed}", harmless(command)));
+    if let Some(command) = &job.options()?.notify {
+        let report = job.directory.report();
+        let about = [("HAUL_JOB", job.directory.path()), ("HAUL_REPORT", report.path())];
+        notification::notify(command, exit, &about.map(|(name, path)| (name, path.as_os_str())));
+    }
     Ok(())
 }
 

@@ -53,6 +53,7 @@ mod rate_share;
 
 pub mod begun_plan;
 pub mod finish;
+pub mod notification;
 pub mod shard_run;
 mod target_space;
 

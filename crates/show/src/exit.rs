@@ -44,6 +44,12 @@ impl Exit {
         matches!(self, Self::Done | Self::Vanished)
     }
 
+    /// The status of this number.
+    pub fn of_number(number: u8) -> Option<Self> {
+        let all = [Self::Done, Self::Failed, Self::Usage, Self::Unreachable, Self::Interrupted, Self::Vanished];
+        all.into_iter().find(|exit| exit.number() == number)
+    }
+
     /// The number.
     pub const fn number(self) -> u8 {
         self as u8

@@ -55,6 +55,22 @@ pub fn duplicate(number: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Keeps all descriptors of this process, inherited ones as well, from children that are started later, except for the
+/// standard ones.
+pub fn keep_from_children() -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else { continue };
+        if number < STANDARD {
+            continue;
+        }
+        // SAFETY: the number is not negative. It is used for one call, which fails if it is no descriptor any more.
+        #[allow(unsafe_code)]
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = fcntl_setfd(borrowed, FdFlags::CLOEXEC);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;

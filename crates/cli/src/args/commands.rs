@@ -15,12 +15,12 @@ pub struct CommandRow {
     pub about: &'static str,
     /// Its options. Those of the steps of `haul job` are in [`super::job`].
     pub options: fn() -> &'static [OptionRow],
-    /// Whether programs use it more than people: the first screen of help leaves it out.
-    pub for_programs: bool,
+    /// Whether the first screen of help leaves it out.
+    pub is_rare: bool,
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 21] = [
+pub const COMMANDS: [CommandRow; 23] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
     command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
     command("status", "PATH...", "list partial files", || flags::partials::ALL),
@@ -32,16 +32,18 @@ pub const COMMANDS: [CommandRow; 21] = [
     command("sweep", "SOURCE... TARGET", "benchmark settings", sweep::rows),
     command("report", "FILE...", "chart copies from their --json output", || flags::report::ALL),
     command("job", "STEP ...", "copy with many hosts, in shards", || ONLY_HELP),
+    command("copies", "[ACTION NAME]", "list detached copies, or follow one", || flags::copies::ALL),
+    command("jobs", "", "list jobs and detached copies", || flags::copies::ALL).rare(),
     command("config", "[HOST]", "show effective options and their origin", || COPY),
-    command("read", "PATH", "print a file or a part of it; serve files to a program", || &shared::READ).for_programs(),
-    command("rsync", "...", "rsync's whole command line: haul rsync -avz a/ db1:b", || ONLY_HELP).for_programs(),
-    command("scp", "...", "scp's whole command line: haul scp -P 2222 a db1:", || ONLY_HELP).for_programs(),
-    command("bbcp", "...", "bbcp's whole command line: haul bbcp -s 8 a db1:/b", || ONLY_HELP).for_programs(),
+    command("read", "PATH", "print a file or a part of it; serve files to a program", || &shared::READ).rare(),
+    command("rsync", "...", "rsync's whole command line: haul rsync -avz a/ db1:b", || ONLY_HELP).rare(),
+    command("scp", "...", "scp's whole command line: haul scp -P 2222 a db1:", || ONLY_HELP).rare(),
+    command("bbcp", "...", "bbcp's whole command line: haul bbcp -s 8 a db1:/b", || ONLY_HELP).rare(),
     command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
     command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
     command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),
     command("completions", "SHELL", "print completions for bash, zsh or fish", || ONLY_HELP),
-    command("version", "", "print the version; with -v, CPU benchmarks as well", || VERSION),
+    command("version", "", "print the version; with -v, CPU benchmarks as well", || VERSION).rare(),
 ];
 
 /// Topics of `haul help` that are neither options nor commands.
@@ -73,8 +75,8 @@ pub fn near(typed: &str) -> Option<&'static str> {
 }
 
 impl CommandRow {
-    const fn for_programs(mut self) -> Self {
-        self.for_programs = true;
+    const fn rare(mut self) -> Self {
+        self.is_rare = true;
         self
     }
 
@@ -90,5 +92,5 @@ const fn command(
     about: &'static str,
     options: fn() -> &'static [OptionRow],
 ) -> CommandRow {
-    CommandRow { name, arguments, about, options, for_programs: false }
+    CommandRow { name, arguments, about, options, is_rare: false }
 }

@@ -133,7 +133,7 @@ fn bash_completes_lines() {
     haul completions > bash  zsh  fish
     haul help si> size
     haul help --stre> --streams
-    haul man jo> job
+    haul man jo> job  jobs
     haul d> demo  db1: dtn9: d\ dir/
     haul run7 d> db1: dtn9: d\ dir/
     haul -r n> node5:

@@ -4,6 +4,7 @@
 //! Letters are those of [`super::letters`], and bbcp's under its name. Other commands have their own lists below, which
 //! include options of a copy.
 
+pub mod copies;
 pub mod demo;
 pub mod job;
 pub mod manifest;
@@ -200,6 +201,8 @@ options! {
     CHECKSUM: Single<OsString> = row("checksum", None, One("ALG[=VALUE|=FILE]"), Integrity, "print, compare or record the digest of each file; %ALG: at the source. ALG is a32, c32, c32z, md5, crc32c, crc64nvme, sha1, sha256, sha512, xxh3 or blake3").bbcp('E', 5).of_one_copy().words(DIGESTS).one(raw);
     PROGRESS: Single<Option<u32>> = row("progress", None, Attached("SECONDS"), Output, "print a progress line every SECONDS (default: as the terminal allows)").bbcp('P', 4).one(|a| if a.value.is_empty() { Ok(None) } else { a.number(1..=86_400).map(Some) });
     JSON: Switch = row("json", None, Nothing, Output, "print events as JSON lines").essential().switch();
+    DETACH: Single<String> = row("detach", None, Attached("NAME"), Output, "run in the background, beyond this login; print the name of the copy (haul copies)").of_one_copy().one(text);
+    NOTIFY: Single<String> = row("notify", None, One("COMMAND"), Output, "run COMMAND at the end; HAUL_STATUS, and HAUL_COPY and HAUL_LOG or HAUL_JOB and HAUL_REPORT, are in its environment").one(text);
     QUIET: Switch = row("quiet", Some('q'), Nothing, Output, "print errors only").switch();
     VERBOSE: Switch = row("verbose", Some('v'), Repeats, Output, "print more: -v names, -vv path, -vvv sizes of files").bbcp('v', 1).essential().switch();
     VVERBOSE: Switch = row("vverbose", None, Nothing, Output, "same as -vv").bbcp('V', 2).of_one_copy().switch();

@@ -125,7 +125,7 @@ pub fn short() -> String {
          haul [OPTIONS] SOURCE... TARGET       each a path or [user@]host:path\n\n\
          Commands:\n",
     );
-    let commands = COMMANDS.iter().filter(|row| !row.for_programs);
+    let commands = COMMANDS.iter().filter(|row| !row.is_rare);
     commands.for_each(|row| push_entry(&mut text, &row.signature(), row.about));
     text.push_str("\nOptions used most:\n");
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
@@ -223,9 +223,36 @@ pub fn command(command: &str) -> String {
             "haul man [COMMAND]\n\nPrints the manual page, or that of COMMAND: haul man job | man -l -\n".to_owned()
         }
         "version" => version(),
+        "copies" => copies(),
+        "jobs" => jobs(),
         "rsync" | "scp" | "bbcp" => dialect(command),
         _ => partials(command),
     }
+}
+
+/// Help of `haul copies`.
+fn copies() -> String {
+    let mut text = "haul copies [--json]\n\
+         haul copies attach|log|cancel|rerun NAME\n\n\
+         Lists the copies of this user that were started with --detach: those that run,\n\
+         and those of the last 30 days.\n\n\
+         haul copies attach run7-1   follow it to its end; Ctrl-C leaves it running\n\
+         haul copies log run7-1      print what it has printed\n\
+         haul copies cancel run7-1   stop it, as Ctrl-C does\n\
+         haul copies rerun run7-1    start it again; it resumes\n\n"
+        .to_owned();
+    push_rows(&mut text, flags::copies::ALL.iter());
+    text
+}
+
+/// Help of `haul jobs`.
+fn jobs() -> String {
+    let mut text = "haul jobs [--json]\n\n\
+         Lists the jobs of this user (haul job list), then the detached copies (haul\n\
+         copies).\n\n"
+        .to_owned();
+    push_rows(&mut text, flags::copies::ALL.iter());
+    text
 }
 
 /// Help of `haul completions`.

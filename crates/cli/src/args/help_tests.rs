@@ -25,7 +25,7 @@ fn every_listed_option_is_in_the_full_help() {
 #[test]
 fn every_command_and_the_options_used_most_are_on_the_first_screen() {
     let text = short();
-    for row in COMMANDS.iter().filter(|row| !row.for_programs) {
+    for row in COMMANDS.iter().filter(|row| !row.is_rare) {
         assert!(text.contains(&format!("\n  {}", row.signature())), "{}", row.name);
     }
     let essential: Vec<_> = COPY.iter().filter(|row| row.essential).map(|row| row.id).collect();
@@ -64,12 +64,12 @@ fn short_help() {
       sweep SOURCE... TARGET    benchmark settings
       report FILE...            chart copies from their --json output
       job STEP ...              copy with many hosts, in shards
+      copies [ACTION NAME]      list detached copies, or follow one
       config [HOST]             show effective options and their origin
       demo                      copy generated data on this machine
       help [TOPIC]              explain an option, a command or a topic
       man [COMMAND]             print the manual page, or that of a command
       completions SHELL         print completions for bash, zsh or fish
-      version                   print the version; with -v, CPU benchmarks as well
 
     Options used most:
       -r, --recursive           copy directories recursively
@@ -315,6 +315,11 @@ fn full_help() {
           --progress[=SECONDS]  print a progress line every SECONDS (default: as the
                                 terminal allows)
           --json                print events as JSON lines
+          --detach[=NAME]       run in the background, beyond this login; print the
+                                name of the copy (haul copies)
+          --notify COMMAND      run COMMAND at the end; HAUL_STATUS, and HAUL_COPY
+                                and HAUL_LOG or HAUL_JOB and HAUL_REPORT, are in its
+                                environment
       -q, --quiet               print errors only
       -v, --verbose             print more: -v names, -vv path, -vvv sizes of files
           --vverbose            same as -vv
@@ -584,32 +589,32 @@ fn sync_help() {
 #[test]
 fn config_help() {
     insta::assert_snapshot!(command("config"), @r#"
-        haul config [--json] [COPY OPTIONS] [HOST]
+    haul config [--json] [COPY OPTIONS] [HOST]
 
-        Shows the effective options for a copy from or to HOST, or within this machine,
-        and the origin of each: the default, a file, the command line.
+    Shows the effective options for a copy from or to HOST, or within this machine,
+    and the origin of each: the default, a file, the command line.
 
-        haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
-        /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:
+    haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
+    /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:
 
-            streams = 8
-            no-deploy = true
+        streams = 8
+        no-deploy = true
 
-            [host."db*"]
-            xfrrate = "50m"
-            ssh-option = ["ProxyJump=gate"]
+        [host."db*"]
+        xfrrate = "50m"
+        ssh-option = ["ProxyJump=gate"]
 
-        Precedence: the command line, your file, the system's file. Within a file: a
-        host's name, a pattern (* and ?), the settings for all hosts.
-        --OPTION=default restores the default. A file cannot set these options:
+    Precedence: the command line, your file, the system's file. Within a file: a
+    host's name, a pattern (* and ?), the settings for all hosts.
+    --OPTION=default restores the default. A file cannot set these options:
 
-          force omit chmod dirbase infiles null include exclude include-from
-          exclude-from filter-files min-size max-size newer older explain pipe
-          realtime config compare update existing ignore-existing delete
-          delete-excluded allow-empty-source ignore-errors detect-renames backup-dir
-          link-dest remove-source-files dry-run rsh checksums checksum-alg expect
-          checksum vverbose debug tui report version license help
-        "#);
+      force omit chmod dirbase infiles null include exclude include-from
+      exclude-from filter-files min-size max-size newer older explain pipe
+      realtime config compare update existing ignore-existing delete
+      delete-excluded allow-empty-source ignore-errors detect-renames backup-dir
+      link-dest remove-source-files dry-run rsh checksums checksum-alg expect
+      checksum detach vverbose debug tui report version license help
+    "#);
 }
 
 #[test]

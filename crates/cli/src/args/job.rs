@@ -131,7 +131,7 @@ const FILES: [&OptionRow; 6] = [
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     // In a job, --sync means a sync, not --fsync.
-    let copy = COPY.iter().filter(|row| !row.is(&flags::HELP)).cloned();
+    let copy = COPY.iter().filter(|row| !row.is(&flags::HELP) && !row.is(&flags::DETACH)).cloned();
     let copy = copy.map(|row| if row.alias == Some("sync") { OptionRow { alias: None, ..row } } else { row });
     flags::job::ALL.iter().cloned().chain(copy).collect()
 });

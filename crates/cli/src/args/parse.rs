@@ -47,6 +47,10 @@ pub enum Command {
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to examine.
     Clean(Values, Vec<OsString>),
+    /// `haul copies`: its options, and an action with the name of a detached copy.
+    Copies(Values, Option<(CopiesAction, OsString)>),
+    /// `haul jobs`: the jobs and detached copies of this user.
+    Jobs(Values),
     /// `haul serve`: the directory or `-`; `None` with `--pipe` or a file of directories.
     Serve(Values, Option<OsString>),
     /// `haul config`: options of a copy, whether to print JSON, and the host.
@@ -59,6 +63,32 @@ pub enum Command {
     Notices,
     /// Print this text.
     Print(String),
+}
+
+/// An action of `haul copies` on one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopiesAction {
+    /// Follows it to its end.
+    Attach,
+    /// Prints its log.
+    Log,
+    /// Stops it.
+    Cancel,
+    /// Starts it again.
+    Rerun,
+    /// Is that copy: only `--detach` and `rerun` use it.
+    Run,
+}
+
+impl CopiesAction {
+    /// The actions on one copy with their words.
+    const WORDS: [(&str, Self); 5] = [
+        ("attach", Self::Attach),
+        ("log", Self::Log),
+        ("cancel", Self::Cancel),
+        ("rerun", Self::Rerun),
+        ("run", Self::Run),
+    ];
 }
 
 /// Parses the words after the program's name.
@@ -85,6 +115,8 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
         Some("sweep") => sweep(&words[1..], files),
         Some("sync") => sync(&words[1..], files),
         Some("job") => job(&words[1..], files),
+        Some("copies") => copies(&words[1..], files),
+        Some("jobs") => jobs(&words[1..], files),
         Some(word @ ("status" | "clean")) => partials(word, &words[1..], files),
         // Without options before it, the whole line is that program's.
         Some(word @ ("rsync" | "scp" | "bbcp")) => {
@@ -325,6 +357,30 @@ fn partials(command: &str, words: &[OsString], files: &dyn LocalFiles) -> Result
             .remedy(format!("haul {command} . covers this directory"))),
         "clean" => Ok(Command::Clean(values, paths)),
         _ => Ok(Command::Status(values, paths)),
+    })
+}
+
+/// `haul copies` takes an action and the name of a copy.
+fn copies(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("copies", words, files, |values, mut operands| {
+        let usage = |text: String| UsageError::new(text).remedy("haul copies [attach|log|cancel|rerun NAME]");
+        let Some(word) = operands.first() else { return Ok(Command::Copies(values, None)) };
+        let Some((known, action)) = CopiesAction::WORDS.iter().find(|(known, _)| word == known) else {
+            return Err(usage(format!("haul copies {}: unknown action", shown(word))));
+        };
+        match (operands.len(), operands.pop()) {
+            (2, Some(name)) => Ok(Command::Copies(values, Some((*action, name)))),
+            _ => Err(usage(format!("haul copies {known} takes the name of one copy"))),
+        }
+    })
+}
+
+/// `haul jobs` takes nothing.
+fn jobs(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("jobs", words, files, |values, operands| match operands.first() {
+        None => Ok(Command::Jobs(values)),
+        Some(other) => Err(UsageError::new(format!("haul jobs takes no argument: {}", shown(other)))
+            .remedy("haul job status JOB shows a job, haul copies attach NAME a detached copy")),
     })
 }
 

@@ -230,7 +230,7 @@ fn words_of_other_programs_never_log_in_and_name_hauls() {
         (&["get", "peer:/x", "."], "haul SOURCE... TARGET copies: omit that word"),
         (&["diff", "there", "peer:/x"], "haul verify SOURCE... TARGET compares"),
         (&["resume", "there", "peer:/x"], "rerun the interrupted command: it resumes"),
-        (&["jobs"], "haul job list shows jobs, haul status PATH partial files"),
+        (&["list"], "haul jobs shows jobs and detached copies, haul status PATH partial files"),
         (&["ping", "peer"], "haul net HOST measures the network, haul probe HOST:PATH the disks as well"),
     ] {
         assert_eq!(error(words), format!("no command or file is called {}\nhint: {hint}", words[0]));

@@ -1,6 +1,6 @@
 //! `haul SOURCE... TARGET`: runs a copy and displays it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -17,6 +17,7 @@ use haul_base::copy::spec::{
 };
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
+use haul_job::notification;
 use haul_proto::path::escape;
 use haul_show::display::Mode;
 use haul_show::exit::Exit;
@@ -26,7 +27,7 @@ use haul_show::{self as show, Half, ListForm, Show, terminal};
 
 use super::explain;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError};
+use crate::args::{Dialect, UsageError, flags};
 use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
 use crate::manifest::Manifest;
@@ -38,13 +39,33 @@ use crate::signals::Watch;
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let plan = plan(values, operands, terminal::stderr_is_terminal())?;
-    explain::asked(values, &plan).unwrap_or_else(|| carry_out(plan))
+    explain::asked(values, &plan).unwrap_or_else(|| carry_out_and_notify(values, plan))
+}
+
+/// Runs a planned job, then the command of `--notify`.
+pub fn carry_out_and_notify(values: &Values, plan: Plan) -> anyhow::Result<Exit> {
+    let exit = carry_out(plan)?;
+    notify(values, exit, &[])?;
+    Ok(exit)
+}
+
+/// Runs the command of `--notify`, if there is one.
+pub fn notify(values: &Values, exit: Exit, environment: &[(&str, &OsStr)]) -> Result<(), UsageError> {
+    if let Some(command) = values.get(&flags::NOTIFY)? {
+        notification::notify(&command, exit, environment);
+    }
+    Ok(())
 }
 
 /// Runs a planned job.
-pub fn carry_out(mut plan: Plan) -> anyhow::Result<Exit> {
+pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
+    carry_out_as(plan, display)
+}
+
+/// Runs a planned job with the display that `make` returns, and names entries where that is asked for.
+pub fn carry_out_as(mut plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit> {
     name_entries(&mut plan);
-    carry_out_with(plan, display)
+    carry_out_with(plan, make)
 }
 
 /// With `-v`, names the entries that the target creates, changes or deletes, unless standard output has other contents.

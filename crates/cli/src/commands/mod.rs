@@ -3,6 +3,7 @@
 mod bbcp;
 pub mod clean;
 pub mod config;
+pub mod copies;
 pub mod copy;
 pub mod demo;
 mod explain;
@@ -78,6 +79,7 @@ impl Tongue {
 }
 
 fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
+    let typed = words.clone();
     let parsed = parse(dialect, words, &LocalDisk);
     if dialect == Dialect::Bbcp {
         match parsed {
@@ -90,7 +92,11 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
             _ => {}
         }
     }
-    parsed.map_err(anyhow::Error::from).and_then(run_command).unwrap_or_else(|error| {
+    let run = |command| match copies::detach::is_asked(&command) {
+        true => copies::detach::start(command, typed).map(Exit::number),
+        false => run_command(command),
+    };
+    parsed.map_err(anyhow::Error::from).and_then(run).unwrap_or_else(|error| {
         show::stderr().called(dialect.program()).error(&error.to_string());
         let exit = if error.is::<UsageError>() { Exit::Usage } else { Exit::Failed };
         exit.number()
@@ -136,6 +142,9 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Status(values, paths) => status::run(&here(values)?, &paths),
         Command::Clean(values, paths) => clean::run(&here(values)?, &paths),
         Command::Config(values, as_json, host) => config::run(&values, as_json, host.as_ref()),
+        Command::Copies(values, None) => copies::list(&values),
+        Command::Copies(_, Some((action, name))) => copies::run(action, &name),
+        Command::Jobs(values) => job::list(&values).and_then(|_| copies::list(&values)),
         Command::Serve(values, directory) => serve::run(&values, directory.as_deref()),
         Command::Version => version::run(),
         Command::Notices => notices::run(),

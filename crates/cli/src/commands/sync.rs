@@ -11,5 +11,5 @@ use crate::resolve::sync;
 /// Syncs `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let plan = sync(values, operands, terminal::stderr_is_terminal())?;
-    super::explain::asked(values, &plan).unwrap_or_else(|| super::copy::carry_out(plan))
+    super::explain::asked(values, &plan).unwrap_or_else(|| super::copy::carry_out_and_notify(values, plan))
 }

@@ -25,7 +25,6 @@ options! {
     NO_WAIT: Switch = row("no-wait", None, Nothing, Performance, "--slurm: end when everything is submitted (default: follow the job to its end)").switch();
     THEN_VERIFY: Switch = row("then-verify", None, Nothing, Integrity, "run: compare source and target at the end, in shards, as haul job verify does").switch();
     ONLY_PLAN: Switch = row("only-plan", None, Nothing, Performance, "verify: only make JOB/verify, whose shards another scheduler runs").switch();
-    NOTIFY: Single<String> = row("notify", None, One("COMMAND"), Output, "run COMMAND when the job has ended; HAUL_JOB, HAUL_STATUS and HAUL_REPORT are in its environment").one(text);
     DETACH: Switch = row("detach", None, Nothing, Performance, "--slurm: plan and follow in a job of Slurm, and end at once").switch();
     CONFIRM: Single<String> = row("confirm", None, One("DIGEST"), Connecting, "run JOB, verify: start the programs that the job's options name; the refusal and haul job plan print the digest").one(word);
     SHOW_HELP;

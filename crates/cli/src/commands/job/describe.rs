@@ -42,8 +42,7 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
     let first_host = source_hosts.first().map_or(OsStr::new(""), OsString::as_os_str);
     let ends = [source_operand(first_host, &source, &name), targets[0].clone()];
     let complete = config::complete(typed.clone(), &hosts(&typed, &ends)?)?;
-    let options =
-        JobOptions { notify: values.get(&flags::job::NOTIFY)?, ..options(&typed, &complete, &ends, is_sync)? };
+    let options = JobOptions { notify: values.get(&flags::NOTIFY)?, ..options(&typed, &complete, &ends, is_sync)? };
     if !options.copy.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&source)))
             .remedy("add -r to copy it with all that is in it")

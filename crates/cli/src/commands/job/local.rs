@@ -82,7 +82,7 @@ fn reopened(values: &Values, path: &OsStr) -> anyhow::Result<OpenedJob> {
 /// Refuses options of a plan and of a copy for a job that exists.
 pub fn refuse_other_options(values: &Values) -> Result<(), UsageError> {
     let own: [&OptionRow; 6] = [
-        &flags::job::NOTIFY,
+        &flags::NOTIFY,
         &flags::job::DIR,
         &flags::job::SYNC,
         &flags::job::SHARD_BYTES,

@@ -14,6 +14,8 @@ mod step;
 mod verify;
 mod work;
 
+pub use list::run as list;
+
 use haul_job::error::{JobError, JobErrorKind};
 use haul_show as show;
 use haul_show::exit::Exit;

@@ -1,0 +1,129 @@
+//! Starts detached copies.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command as Process, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use haul_base::sys::describe::{describe, describe_start};
+use haul_base::sys::inherited_fds::keep_from_children;
+use haul_job::this_host::unix_seconds;
+use haul_show::exit::Exit;
+use haul_show::output::print;
+
+use super::logout::{Logout, logout};
+use super::record::{Copies, CopyRecord, CopyRequest, RunState, stem};
+use super::{is_active, planned, refuse_attached, say};
+use crate::args::local_files::LocalDisk;
+use crate::args::parse::{Command, parse};
+use crate::args::values::Values;
+use crate::args::{Dialect, flags};
+use crate::commands::own_program::own_program;
+
+/// Longest wait for the streams of a new copy.
+const START: Duration = Duration::from_secs(10);
+/// Interval of looks at a new copy.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Whether a command line asks for a detached copy.
+pub fn is_asked(command: &Command) -> bool {
+    matches!(command, Command::Copy(values, _) | Command::Sync(values, _) if values.is_set(&flags::DETACH))
+}
+
+/// Starts the copy of `words`, which `command` was parsed from, and prints its name.
+pub fn start(command: Command, words: Vec<OsString>) -> anyhow::Result<Exit> {
+    let Some((values, plan)) = planned(command)? else { return Ok(Exit::Usage) };
+    refuse_attached(&values, &plan)?;
+    let directory = std::env::current_dir().context("the working directory")?;
+    let request = CopyRequest { words, directory, created: unix_seconds() };
+    let name = values.last(&flags::DETACH).filter(|name| !name.is_empty()).map(OsStr::to_string_lossy);
+    let path =
+        if plan.copy.target.path.file_name().is_some() { &plan.copy.target.path } else { first_source(&plan.copy) };
+    let record = Copies::open()?.create(name.as_deref(), &stem(path), request)?;
+    begin(&record, &logout(&plan.copy), is_quiet(&values))
+}
+
+fn first_source(copy: &haul_base::copy::spec::CopySpec) -> &PathBuf {
+    copy.sources.first().map_or(&copy.target.path, |source| &source.path)
+}
+
+fn is_quiet(values: &Values) -> bool {
+    values.is_set(&flags::QUIET)
+}
+
+/// Starts a recorded copy again.
+pub fn rerun(record: &CopyRecord) -> anyhow::Result<Exit> {
+    if is_active(&record.state()) {
+        return Err(record.is_running_error().into());
+    }
+    std::env::set_current_dir(&record.request.directory)
+        .map_err(|error| anyhow::anyhow!("{}: {}", record.request.directory.display(), describe(&error)))?;
+    let Some((values, plan)) = planned(parse(Dialect::Haul, record.request.words.clone(), &LocalDisk)?)? else {
+        return Ok(Exit::Usage);
+    };
+    begin(record, &logout(&plan.copy), is_quiet(&values))
+}
+
+fn begin(record: &CopyRecord, logout: &Logout, is_quiet: bool) -> anyhow::Result<Exit> {
+    if !is_quiet {
+        logout.warnings.iter().for_each(|warning| say(warning));
+    }
+    let mut log = record.log_to_append()?;
+    let from = log.seek(SeekFrom::End(0))?;
+    writeln!(log, "$ {}", record.request.shown())?;
+    let begun = unix_seconds();
+    let mut child = spawn(record, logout.needs_scope, log)?;
+    let ended = wait_for_streams(record, begun, &mut child)?;
+    if let Some(exit) = ended.filter(|exit| !exit.is_complete()) {
+        let mut text = String::new();
+        if let Some(mut log) = record.log()? {
+            log.seek(SeekFrom::Start(from))?;
+            log.read_to_string(&mut text)?;
+        }
+        text.lines().skip(1).for_each(|line| haul_show::stderr().plain(line));
+        return Ok(exit);
+    }
+    print(&format!("{}\n", record.name));
+    if !is_quiet {
+        say(&format!("{} continues after logout\nhint: haul copies attach {}", record.name, record.name));
+    }
+    Ok(Exit::Done)
+}
+
+/// Starts the process of a copy, without descriptors of this process.
+fn spawn(record: &CopyRecord, needs_scope: bool, log: std::fs::File) -> anyhow::Result<Child> {
+    keep_from_children()?;
+    let program = own_program().executable;
+    let mut command = match needs_scope {
+        true => {
+            let mut scope = Process::new("systemd-run");
+            scope.args(["--user", "--scope", "--quiet", "--collect", "--"]).arg(&program);
+            scope
+        }
+        false => Process::new(&program),
+    };
+    command.args(["copies", "run", &record.name]).current_dir(&record.request.directory);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().map_err(|error| anyhow::anyhow!("{}: {}", record.name, describe_start(&error)))
+}
+
+/// Waits until the streams are up. Returns how the copy has ended, if it has.
+fn wait_for_streams(record: &CopyRecord, begun: f64, child: &mut Child) -> anyhow::Result<Option<Exit>> {
+    let since = Instant::now();
+    while since.elapsed() < START {
+        let is_gone = child.try_wait()?.is_some();
+        match record.state() {
+            RunState::Running(report) if report.started >= begun && report.figures.is_connected => return Ok(None),
+            RunState::Ended(report) if report.started >= begun => {
+                return Ok(Some(report.status.and_then(Exit::of_number).unwrap_or(Exit::Failed)));
+            }
+            _ if is_gone => return Ok(Some(Exit::Failed)),
+            _ => thread::sleep(LOOK_EVERY),
+        }
+    }
+    say(&format!("{}: still connecting", record.name));
+    Ok(None)
+}
