@@ -97,6 +97,12 @@ fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
         return Err(UsageError::new(format!("{}: a path cannot contain NUL", escape(operand))));
     }
     refuse_port(operand, path)?;
+    if path.starts_with(b":") {
+        let host = escape(&operand[..operand.len() - path.len()]);
+        return Err(UsageError::new(format!("{}: HOST::MODULE is a daemon of rsync", escape(operand)))
+            .remedy("haul serve DIR on that host accepts transfers without ssh")
+            .remedy(format!("for a file of that name, write {host}./{}", escape(path))));
+    }
     let relative = match path {
         b"" | b"~" => b".",
         [b'~', b'/', rest @ ..] => match rest.iter().position(|&b| b != b'/') {
@@ -252,7 +258,7 @@ mod tests {
     fn meaningless_arguments_are_refused_with_the_remedy() {
         insta::assert_snapshot!(
             ["", "-oProxyCommand=x:a", "-x@h:a", "@h:a", "me@:a", "a b:c", "h:~joe/x", "::1:/x", "me@fe80::1:x",
-             "ssh://h/x", "scp://h:22//x", "[::1;x]:a", "[]:x"]
+             "ssh://h/x", "scp://h:22//x", "[::1;x]:a", "[]:x", "me@h::mod/x"]
                 .map(|operand| parse(operand).unwrap_err())
                 .join("\n---\n"),
             @r#"
@@ -294,6 +300,10 @@ mod tests {
             ---
             []:x: invalid host before the colon: empty
             hint: for a local file, write ./[]:x
+            ---
+            me@h::mod/x: HOST::MODULE is a daemon of rsync
+            hint: haul serve DIR on that host accepts transfers without ssh
+            hint: for a file of that name, write me@h:./:mod/x
             "#
         );
     }

@@ -185,6 +185,7 @@ fn group(letters: &str, begins_with_an_option_that_takes: bool) -> Result<Expand
         let error = UsageError::new(format!("-{letters}: {why}"));
         let apart: Vec<_> = letters.chars().map(|letter| format!("-{letter}")).collect();
         match begins_with_an_option_that_takes {
+            _ if names::exact(COPY, letters).is_some() => error.remedy(format!("write --{letters}")),
             true => error.remedy(format!("write -{} {}", &letters[..1], &letters[1..])),
             false => {
                 error.remedy(format!("a group of letters is rsync's; haul's letters stand apart: {}", apart.join(" ")))

@@ -297,7 +297,7 @@ fn errors_name_the_word_and_the_remedy() {
     insta::assert_snapshot!(
         [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-l", "a", "b"], &["-s"], &["--source-command"],
          &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "mex"], &["demo", "a"], &["demo", "-r"],
-         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["--parallel", "4", "a", "b"], &["--retry", "5", "a", "b"]]
+         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["--parallel", "4", "a", "b"], &["--retry", "5", "a", "b"], &["-streams", "4", "a", "b"]]
             .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
             .join("\n\n"),
         @"
@@ -387,6 +387,10 @@ fn errors_name_the_word_and_the_remedy() {
     $ haul --retry 5 a b
     unknown option --retry
     hint: --retries N, or --retry-for TIME
+
+    $ haul -streams 4 a b
+    -streams: -e takes an argument in rsync
+    hint: write --streams
     "
     );
 }

@@ -194,7 +194,10 @@ impl Scan<'_> {
         let default = format!("={}", String::from_utf8_lossy(DEFAULT));
         match (is_negated, option.negated.unwrap_or(option.meaning)) {
             (true, Meaning::Is(options)) if option.negated.is_none() => {
-                options.iter().try_for_each(|option| self.add(shown, OsStr::new(&(option.to_string() + &default))))?
+                let name = |option: &'static str| option.split('=').next().unwrap_or(option);
+                options
+                    .iter()
+                    .try_for_each(|option| self.add(shown, OsStr::new(&(name(option).to_owned() + &default))))?
             }
             (true, Meaning::With(option, _)) => self.add(shown, OsStr::new(&(option.to_owned() + &default)))?,
             (true, Meaning::Is(options)) => {

@@ -39,6 +39,7 @@ fn letters_group_and_an_argument_is_attached_or_follows() {
         ("--size-only --no-perms a b", "compare=size | a b"),
         ("--del --timeout 30 a b", "delete=during silence=30 | a b"),
         ("--checksum a b", "compare=digest | a b"),
+        ("--checksum --no-checksum a b", " | a b"),
         ("--checksum md5 a b", "checksum=md5 | a b"),
         ("--progress --stats a b", "progress | a b"),
         ("--progress 2 a b", "progress=2 | a b"),

@@ -39,6 +39,7 @@ use haul_base::sys::describe::describe;
 use haul_proto::entry::EntryKind;
 use haul_proto::path::escape;
 use haul_proto::sync::ChangeKind;
+use haul_proto::wire::counters::Counters;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::write_options::PartialOptions;
@@ -184,6 +185,14 @@ impl TargetReceiver {
                 None
             }
             SessionOutput::Stopped => None,
+        }
+    }
+
+    /// Shows runs that wait for this one that it progresses, unless the counters are those `seen` before.
+    pub fn mark_progress(&self, seen: &mut Option<Counters>) {
+        let counters = self.parts.copy.reporter.tally.counters();
+        if seen.replace(counters) != Some(counters) {
+            self.parts.tree.copy_locks.mark_progress();
         }
     }
 

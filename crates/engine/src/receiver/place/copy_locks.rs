@@ -1,4 +1,4 @@
-//! Other runs in the same destination: detected by a lock (flock(2)), given a moment to end, and named.
+//! Other runs in the same destination: detected by a lock (flock(2)), waited for while they progress, and named.
 //!
 //! A run locks each temporary file that it writes ([`crate::receiver::place::temp_files`]), and the directories of its
 //! source arguments ([`crate::receiver::place::directory_locks`]). Other users can open none of these files. The kernel
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use haul_base::sys::sync::lock;
 use haul_proto::wire::resource_metrics::Stage;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity};
@@ -20,7 +20,7 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::sys::confine::ConfineBounds;
 use crate::sys::lock_holder::LockTable;
 
-/// Longest total wait of a copy for other runs: a worker whose controller was killed needs a moment to notice.
+/// Longest wait of a copy for other runs without progress: a worker whose controller was killed needs a moment to notice.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same limit after an attempt with a lost connection. Its worker ends after the idle timeout, and the kernel
 /// releases its files after their last write.
@@ -39,6 +39,12 @@ pub enum LockedEntry {
     File,
     /// The directory of a source argument.
     Directory,
+}
+
+/// What changes while the holder writes the file, or marks its progress.
+fn last_write(file: &OwnedFd) -> Option<(i64, i64, u64)> {
+    let found = fstat(file).ok()?;
+    Some((found.st_mtime, i64::try_from(found.st_mtime_nsec).ok()?, u64::try_from(found.st_blocks).ok()?))
 }
 
 /// The message while waiting.
@@ -87,6 +93,8 @@ pub struct CopyLocks {
 struct JobLockState {
     /// Start of the first wait.
     since: Option<Instant>,
+    /// The last progress of a run that was waited for.
+    progressed: Option<Instant>,
     /// The wait was reported.
     is_told: bool,
     /// The copy is over, so waits end.
@@ -122,7 +130,8 @@ impl CopyLocks {
         }
     }
 
-    /// Locks a file or directory. Waits as long as the copy's limit permits; the threads count as idle meanwhile.
+    /// Locks a file or directory. Waits as long as the holder progresses, and for the copy's limit without progress. The
+    /// threads count as idle meanwhile.
     pub fn lock(&self, file: &OwnedFd, locked: LockedEntry) -> Result<(), OtherRun> {
         self.lock_as(file, locked, FlockOperation::NonBlockingLockExclusive)
     }
@@ -137,10 +146,15 @@ impl CopyLocks {
         // Waiting threads count as idle.
         during(Stage::Rest, || {
             during(Stage::ExamineWait, || {
+                let mut seen = last_write(file);
                 while self.waits(rival, locked) {
                     match self.try_lock(file, operation) {
                         Ok(()) => return Ok(()),
                         Err(holder) => rival = holder,
+                    }
+                    let written = last_write(file);
+                    if std::mem::replace(&mut seen, written) != written {
+                        lock(&self.state).progressed = Some(Instant::now());
                     }
                 }
                 if self.is_again && !lock(&self.state).closed {
@@ -188,6 +202,11 @@ impl CopyLocks {
         }
     }
 
+    /// Shows runs that wait for a directory of this copy that it progresses.
+    pub fn mark_progress(&self) {
+        lock(&self.state).held.iter().filter_map(|(_, lock)| lock.as_ref()).for_each(DirectoryLock::mark_progress);
+    }
+
     /// Permits locks.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.directories.iter().for_each(|directories| directories.allow(bounds));
@@ -202,8 +221,9 @@ impl CopyLocks {
     /// Waits for a moment. `false`, at once, after the limit or the end of the copy.
     fn waits(&self, rival: OtherRun, locked: LockedEntry) -> bool {
         let mut state = lock(&self.state);
-        let waited = state.since.get_or_insert_with(Instant::now).elapsed();
-        let left = self.patience.saturating_sub(waited);
+        let since = *state.since.get_or_insert_with(Instant::now);
+        let waited = since.elapsed();
+        let left = self.patience.saturating_sub(state.progressed.unwrap_or(since).elapsed());
         if state.closed || left.is_zero() {
             return false;
         }
@@ -303,6 +323,28 @@ mod tests {
                 while lock(&second.state).since.is_none() {
                     std::thread::yield_now();
                 }
+                drop(first);
+                waiting.join().unwrap().unwrap();
+            });
+        });
+    }
+
+    #[test]
+    fn a_run_that_progresses_is_waited_for_beyond_the_limit() {
+        in_time(|| {
+            let place = tempfile::tempdir().unwrap();
+            let first = hasty(place.path());
+            first.enter(&dir(place.path(), "a")).unwrap();
+            let patience = Duration::from_secs(1);
+            let second = run(place.path(), patience);
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| second.enter(&dir(place.path(), "a")));
+                let begun = Instant::now();
+                while begun.elapsed() < 2 * patience {
+                    first.mark_progress();
+                    std::thread::sleep(CHECK_EVERY);
+                }
+                assert!(!waiting.is_finished(), "it gave up");
                 drop(first);
                 waiting.join().unwrap().unwrap();
             });

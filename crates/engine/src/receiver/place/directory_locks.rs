@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use haul_base::held_directory::HeldDirectory;
 use haul_proto::path::Name;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 
 use crate::fs::FileIdentity;
 use crate::receiver::place::error::OtherRun;
@@ -19,8 +20,8 @@ use crate::sys::machine::boot_id;
 
 /// The directory's name in the state directory.
 pub const NAME: &str = "locks";
-/// Most attempts to lock a file that other runs remove meanwhile.
-const OPENS_MAX: usize = 8;
+/// Most attempts to lock a file that other runs remove meanwhile: one for each run that had the lock before this one.
+const OPENS_MAX: usize = 1000;
 
 /// The directory of lock files, opened before the kernel confines this process.
 pub struct DirectoryLocks {
@@ -34,7 +35,16 @@ pub struct DirectoryLocks {
 pub struct DirectoryLock {
     held: Arc<HeldDirectory>,
     path: PathBuf,
-    _file: OwnedFd,
+    file: OwnedFd,
+}
+
+impl DirectoryLock {
+    /// Sets the time of modification: runs that wait see that this one progresses.
+    pub fn mark_progress(&self) {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        // Others wait for a shorter time then.
+        let _ = futimens(&self.file, &Timestamps { last_access: now, last_modification: now });
+    }
 }
 
 impl DirectoryLocks {
@@ -62,7 +72,7 @@ impl DirectoryLocks {
             lock(&file)?;
             // The previous holder may have removed it.
             if self.held.reopen(&path, &opened).is_ok() {
-                return Ok(Some(DirectoryLock { held: Arc::clone(&self.held), path, _file: file }));
+                return Ok(Some(DirectoryLock { held: Arc::clone(&self.held), path, file }));
             }
         }
         Err(OtherRun { process: None })

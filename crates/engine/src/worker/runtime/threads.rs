@@ -222,10 +222,12 @@ pub(super) fn report(shared: &RuntimeShared, every: Duration) {
 /// Samples the load. Only every [`resource_metrics::SAMPLES_PER_REPORT`]th sample is reported; the others refine the
 /// rates of change.
 pub(super) fn report_load(shared: &RuntimeShared) {
+    let mut before = None;
     for sample in 1u32.. {
         if !shared.pause(resource_metrics::CHECK_EVERY) {
             return;
         }
+        shared.target.iter().for_each(|target| target.mark_progress(&mut before));
         match sample % resource_metrics::SAMPLES_PER_REPORT {
             0 => {
                 shared.report_load();
