@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haul_lab::Rng;
 use haul_proto::twoway::ReplicaSide;
-use haul_proto::twoway::entry::TreePath;
+use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
 
-use super::replica::{NodeContent, ReplicaNode, SimReplica};
+use super::replica::{NodeContent, ReplicaNode, SimReplica, size_of};
 
 const NAMES: [&str; 5] = ["a", "b", "c.txt", "d-e", "a.b"];
 const MODES: [u16; 4] = [0o644, 0o600, 0o755, 0o500];
@@ -16,8 +16,8 @@ const MODES: [u16; 4] = [0o644, 0o600, 0o755, 0o500];
 pub struct SimPair {
     /// A and B.
     pub replicas: [SimReplica; 2],
-    /// Contents on which both archives agreed at the end of the last complete run.
-    pub agreed: BTreeMap<TreePath, NodeContent>,
+    /// The state on which both archives agreed at the end of the last complete run.
+    pub agreed: BTreeMap<TreePath, ReplicaEntry>,
     /// Paths that a user removed at one side when both were as agreed: nothing may come back there.
     pub removed: BTreeSet<TreePath>,
     contents: u64,
@@ -45,6 +45,12 @@ impl SimPair {
     fn changed(&mut self, path: &TreePath) {
         self.removed.remove(path);
         self.compare(path);
+        // Who returns to the agreed state has made no update.
+        let Some(agreed) = self.agreed.get(path) else { return };
+        for node in self.replicas.iter_mut().filter_map(|replica| replica.nodes.get_mut(path)) {
+            node.is_shared |= node.content.entry_content(true) == agreed.content;
+            node.is_mode_shared |= node.mode == agreed.metadata.basic.mode;
+        }
     }
 
     fn new_contents(&mut self) -> u64 {
@@ -65,9 +71,9 @@ impl SimPair {
     /// Removes an entry with all below it, as a user.
     pub fn remove(&mut self, side: ReplicaSide, path: &TreePath) {
         for path in self.replicas[side.index()].subtree(path) {
-            let gone = self.side(side).nodes.remove(&path).map(|node| node.content);
-            let other = self.side(side.other()).nodes.get(&path).map(|node| node.content);
-            let agreed = self.agreed.get(&path).copied();
+            let gone = self.side(side).nodes.remove(&path).map(|node| node.content.entry_content(true));
+            let other = self.side(side.other()).nodes.get(&path).map(|node| node.content.entry_content(true));
+            let agreed = self.agreed.get(&path).map(|entry| entry.content.clone());
             if gone.is_some() && gone == agreed && other == agreed {
                 self.removed.insert(path);
             }
@@ -130,17 +136,23 @@ impl SimPair {
         self.changed(&path);
     }
 
-    /// Writes to a file in place; now and then with the time put back, when the clock has moved on.
+    /// Writes to a file in place, often to the one that changed last and with the same size; now and then with the time
+    /// put back, when the clock has moved on.
     fn rewrite(&mut self, rng: &mut Rng, side: ReplicaSide) {
-        let Some(path) = self.any_path(rng, side) else { return };
-        let contents = self.new_contents();
+        let last = self.replicas[side.index()].nodes.iter().max_by_key(|(_, node)| node.changed);
+        let last = last.map(|(path, _)| path.clone()).filter(|_| rng.chance(500));
+        let Some(path) = last.or_else(|| self.any_path(rng, side)) else { return };
+        let Some(ReplicaNode { content: NodeContent::File(old), .. }) = self.side(side).nodes.get(&path).copied() else {
+            return;
+        };
+        let mut contents = self.new_contents();
+        while rng.chance(900) && size_of(contents) != size_of(old) {
+            contents = self.new_contents();
+        }
         let is_secret = rng.chance(100);
         let replica = self.side(side);
         replica.clock += if is_secret { 5 } else { 0 };
         let Some(node) = replica.nodes.get_mut(&path) else { return };
-        if !matches!(node.content, NodeContent::File(_)) {
-            return;
-        }
         let modified = if is_secret { node.modified } else { replica.clock };
         let (content, changed) = (NodeContent::File(contents), replica.clock);
         *node = ReplicaNode { content, modified, changed, is_shared: false, ..*node };

@@ -16,6 +16,20 @@ pub enum NodeContent {
     Link(u64),
 }
 
+impl NodeContent {
+    /// The contents as an entry has them, of a file that was read or not.
+    pub fn entry_content(self, is_read: bool) -> ReplicaContent {
+        match self {
+            Self::Directory => ReplicaContent::Directory,
+            Self::File(contents) => {
+                let digest = is_read.then(|| digest_of(contents));
+                ReplicaContent::File { size: size_of(contents), digest }
+            }
+            Self::Link(to) => ReplicaContent::Symlink { points_to: to.to_string().into_bytes().into() },
+        }
+    }
+}
+
 /// An entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaNode {
@@ -98,11 +112,7 @@ impl SimReplica {
     /// An entry as `stat` shows it: without a digest.
     pub fn stat(&self, path: &TreePath) -> Option<ReplicaEntry> {
         let node = self.nodes.get(path)?;
-        let content = match node.content {
-            NodeContent::Directory => ReplicaContent::Directory,
-            NodeContent::File(contents) => ReplicaContent::File { size: size_of(contents), digest: None },
-            NodeContent::Link(to) => ReplicaContent::Symlink { points_to: to.to_string().into_bytes().into() },
-        };
+        let content = node.content.entry_content(false);
         let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
         let basic = EntryMetadata { mode: node.mode, modified: at(node.modified), ..EntryMetadata::default() };
         let stamp = FileStamp { inode: node.inode, modified: at(node.modified), changed: at(node.changed) };

@@ -6,6 +6,7 @@ use haul_lab::Rng;
 use haul_proto::entry::Timestamp;
 use haul_proto::error::ProtocolError;
 use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::archive::ArchiveReader;
 use haul_proto::twoway::base::{Generation, common_base, is_retained, next_number};
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
 use haul_proto::twoway::plan::{ActionKind, MadeFile, RunResults, TwowayAction, TwowayPlan, with_work_mode};
@@ -103,15 +104,13 @@ impl SimRun<'_> {
         let open: Vec<_> = decisions.iter().filter(|decision| is_open(decision)).map(|one| one.path.clone()).collect();
         let replicas = &self.pair.replicas;
         let before = decisions.clone();
-        self.setting.rules.apply(decisions, &mut |decision, name| {
-            let loser_at = |side: ReplicaSide| {
-                let node = |path: &TreePath| replicas[side.index()].nodes.get(path).map(|node| node.content);
-                node(name).is_some() && node(name) == node(&decision.path)
-            };
+        self.setting.rules.apply(decisions, &mut |decision, loser, name| {
+            let node = |path: &TreePath| replicas[loser.index()].nodes.get(path).map(|node| node.content);
+            let is_kept = node(name).is_some() && node(name) == node(&decision.path);
             let is_free = replicas.iter().all(|replica| !replica.nodes.contains_key(name));
             match is_free {
                 true => KeptName::Free,
-                false if ReplicaSide::BOTH.into_iter().any(loser_at) => KeptName::Kept,
+                false if is_kept => KeptName::Kept,
                 false => KeptName::Taken,
             }
         });
@@ -212,20 +211,17 @@ impl SimRun<'_> {
             archives.insert(self.number, bytes);
             archives.retain(|number, _| is_retained(*number, self.base, self.number));
         }
-        self.record_agreed(plan);
+        self.record_agreed()?;
         Ok(true)
     }
 
-    /// The truth: what both archives say now.
-    fn record_agreed(&mut self, plan: &TwowayPlan) {
-        let finished = |path: &TreePath| !self.results.unfinished.contains(path);
-        for agreement in plan.agreements.iter().filter(|agreement| finished(&agreement.path)) {
-            let node = |side: usize| self.pair.replicas[side].nodes.get(&agreement.path).map(|node| node.content);
-            match node(0).filter(|content| Some(*content) == node(1)) {
-                Some(content) => self.pair.agreed.insert(agreement.path.clone(), content),
-                None => self.pair.agreed.remove(&agreement.path),
-            };
-        }
+    /// What both archives say now, and users may come back to.
+    fn record_agreed(&mut self) -> Result<(), String> {
+        let written = self.pair.replicas[0].archives.get(&self.number).map(Vec::as_slice).unwrap_or_default();
+        let entries = ArchiveReader::new(written).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(|error| error.to_string())?;
+        self.pair.agreed = entries.into_iter().map(|entry| (entry.path, entry.entry)).collect();
+        Ok(())
     }
 
     /// Looks and performs one action; `false` after a crash.
@@ -246,7 +242,7 @@ impl SimRun<'_> {
             self.outcome.skipped += 1;
             return Ok(true);
         }
-        if let ActionKind::Copy { keep_as: Some(name), .. } = &action.kind {
+        if let Some(name) = &action.keep_as {
             if !self.step() {
                 return Ok(false);
             }

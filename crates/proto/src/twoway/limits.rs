@@ -74,6 +74,7 @@ mod tests {
             kind: ActionKind::Delete,
             entry: None,
             expected: None,
+            keep_as: None,
         };
         let actions: Vec<_> = (0..16).map(delete).collect();
         assert_eq!(check_deletions(&actions[..15], [0, 30], None), Ok(()));

@@ -20,8 +20,6 @@ pub enum ActionKind {
     Copy {
         /// The state that the other side must still be in.
         source: ReplicaEntry,
-        /// A new name for the file that is replaced.
-        keep_as: Option<TreePath>,
     },
     /// Renames a file of this side to this path, where nothing is, and sets its metadata.
     Move {
@@ -49,6 +47,8 @@ pub struct TwowayAction {
     pub entry: Option<ReplicaEntry>,
     /// The state that this side must still be in. A file without a stamp is as this side's archive has it.
     pub expected: Option<ReplicaEntry>,
+    /// A new name for the file that a directory or a copy replaces.
+    pub keep_as: Option<TreePath>,
 }
 
 /// A path on which both sides agree once its actions are done.
@@ -181,6 +181,7 @@ impl Turns {
             kind,
             entry: entry.cloned(),
             expected: state.cloned(),
+            keep_as: decision.keep_as.clone().filter(|_| !is_from(decision, side)),
         };
         let is_directory = |entry: Option<&ReplicaEntry>| entry.is_some_and(|entry| entry.content.is_directory());
         match kind_of(decision, side, entry, rules, moved) {
@@ -190,7 +191,7 @@ impl Turns {
                 self.first.push(action(ActionKind::MakeDirectory));
                 if mode & DIRECTORY_WORK_MODE != DIRECTORY_WORK_MODE {
                     let made = entry.map(with_work_mode);
-                    self.last.push(TwowayAction { expected: made, ..action(ActionKind::SetMetadata) });
+                    self.last.push(TwowayAction { expected: made, keep_as: None, ..action(ActionKind::SetMetadata) });
                 }
             }
             Some(kind) if decision.is_kept => self.kept.push(action(kind)),
@@ -214,16 +215,20 @@ fn kind_of(
     };
     let source = decision.side(side.other()).entry.as_ref();
     let has_contents = |state: &ReplicaEntry| state.content.is_same(&entry.content) == Some(true);
-    let is_source = matches!(decision.verdict, PathVerdict::Agreed { from, .. } if from == side);
-    if is_source || state.is_some_and(has_contents) {
+    if is_from(decision, side) || state.is_some_and(has_contents) {
         let differs = !rules.is_same(&entry.content, &state?.metadata, &entry.metadata);
         return differs.then_some(ActionKind::SetMetadata);
     }
     match (&decision.moved_from, moved) {
         (Some(from), Some(moved)) => Some(ActionKind::Move { from: from.clone(), source: moved.clone() }),
         _ if entry.content.is_directory() => Some(ActionKind::MakeDirectory),
-        _ => Some(ActionKind::Copy { source: source?.clone(), keep_as: decision.keep_as.clone() }),
+        _ => Some(ActionKind::Copy { source: source?.clone() }),
     }
+}
+
+/// Whether a side has the contents that both get.
+fn is_from(decision: &PathDecision, side: ReplicaSide) -> bool {
+    matches!(decision.verdict, PathVerdict::Agreed { from, .. } if from == side)
 }
 
 /// The directory as [`ActionKind::MakeDirectory`] makes it.

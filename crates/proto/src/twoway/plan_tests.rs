@@ -19,13 +19,13 @@ fn drawn(plan: &TwowayPlan) -> Vec<String> {
     let one = |action: &TwowayAction| {
         let kind = match &action.kind {
             ActionKind::MakeDirectory => "mkdir",
-            ActionKind::Copy { keep_as: None, .. } => "copy",
-            ActionKind::Copy { .. } => "keep and copy",
+            ActionKind::Copy { .. } => "copy",
             ActionKind::Move { .. } => "move",
             ActionKind::SetMetadata => "set",
             ActionKind::Delete => "delete",
         };
-        format!("{:?} {kind} {}", action.side, action.path)
+        let keep = if action.keep_as.is_some() { "keep and " } else { "" };
+        format!("{:?} {keep}{kind} {}", action.side, action.path)
     };
     plan.actions.iter().map(one).collect()
 }
@@ -88,9 +88,12 @@ fn a_kept_loser_is_copied_after_it_has_its_name() {
     let keep_both = Some(KeepBoth { hosts, date: b"1".to_vec() });
     let rules = ConflictRules { keep_both, ..ConflictRules::default() };
     let mut decided = decisions(&[], &[file("f.x", 1), file("g", 1)], &[file("f.x", 2)]);
-    rules.apply(&mut decided, &mut |_, _| KeptName::Free);
-    let drawn = drawn(&TwowayPlan::new(decided, &RULES));
-    assert_eq!(drawn, ["B keep and copy f.x", "B copy g", "A copy f.conflict-b-1.x"]);
+    rules.apply(&mut decided, &mut |_, _, _| KeptName::Free);
+    let copied = drawn(&TwowayPlan::new(decided, &RULES));
+    assert_eq!(copied, ["B keep and copy f.x", "B copy g", "A copy f.conflict-b-1.x"]);
+    let mut decided = decisions(&[], &[directory("f")], &[file("f", 2)]);
+    rules.apply(&mut decided, &mut |_, _, _| KeptName::Free);
+    assert_eq!(drawn(&TwowayPlan::new(decided, &RULES)), ["B keep and mkdir f", "A copy f.conflict-b-1"]);
 }
 
 #[test]

@@ -78,6 +78,9 @@ pub enum KeptName {
     Taken,
 }
 
+/// Looks whether a name is free for the loser of a decision, which that side has.
+pub type NameLook<'l> = dyn FnMut(&PathDecision, ReplicaSide, &TreePath) -> KeptName + 'l;
+
 /// Names for losers that stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeepBoth {
@@ -134,10 +137,10 @@ impl ConflictRules {
     }
 
     /// Decides conflicts, each with all below it. `look` says whether a name for a kept loser is free.
-    pub fn apply(&self, decisions: &mut Vec<PathDecision>, look: &mut dyn FnMut(&PathDecision, &TreePath) -> KeptName) {
+    pub fn apply(&self, decisions: &mut Vec<PathDecision>, look: &mut NameLook<'_>) {
         let mut kept = Vec::new();
         let updated: HashSet<TreePath> = decisions.iter().map(|decision| decision.path.clone()).collect();
-        let mut look = |decision: &PathDecision, name: &TreePath| match look(decision, name) {
+        let mut look = |decision: &PathDecision, loser, name: &TreePath| match look(decision, loser, name) {
             KeptName::Free if updated.contains(name) => KeptName::Taken,
             other => other,
         };
@@ -170,7 +173,7 @@ impl ConflictRules {
         &self,
         decision: &mut PathDecision,
         winner: ReplicaSide,
-        look: &mut dyn FnMut(&PathDecision, &TreePath) -> KeptName,
+        look: &mut NameLook<'_>,
         kept: &mut Vec<PathDecision>,
     ) -> bool {
         let Some(keep_both) = &self.keep_both else { return true };
@@ -182,7 +185,7 @@ impl ConflictRules {
             if kept.iter().any(|other| other.path == name) {
                 continue;
             }
-            match look(decision, &name) {
+            match look(decision, loser, &name) {
                 KeptName::Kept => return true,
                 KeptName::Taken => {}
                 KeptName::Free => {
@@ -224,7 +227,7 @@ mod tests {
     fn winner(rules: &ConflictRules, versions: [u8; 2]) -> Option<ReplicaSide> {
         let [a, b] = versions.map(|version| [file("f.log", version)]);
         let mut decided = decisions(&[], &a, &b);
-        rules.apply(&mut decided, &mut |_, _| KeptName::Free);
+        rules.apply(&mut decided, &mut |_, _, _| KeptName::Free);
         if let PathVerdict::Agreed { from, .. } = decided[0].verdict { Some(from) } else { None }
     }
 
@@ -254,7 +257,7 @@ mod tests {
         for (preference, stays) in [(ReplicaPreference::Newer, true), (ReplicaPreference::Side(ReplicaSide::A), false)]
         {
             let mut decided = decisions(&base, &[], &changed);
-            rules(preference).apply(&mut decided, &mut |_, _| KeptName::Free);
+            rules(preference).apply(&mut decided, &mut |_, _, _| KeptName::Free);
             for decision in &decided {
                 let PathVerdict::Agreed { entry, .. } = &decision.verdict else { panic!("{decision:?}") };
                 assert_eq!(entry.is_some(), stays);
@@ -266,7 +269,7 @@ mod tests {
     fn a_conflict_of_metadata_is_decided_as_well() {
         let (a, b) = (with_mode(file("f.log", 1), 0o600), with_mode(file("f.log", 1), 0o640));
         let mut decided = decisions(&[], &[a], std::slice::from_ref(&b));
-        rules(ReplicaPreference::Side(ReplicaSide::B)).apply(&mut decided, &mut |_, _| KeptName::Free);
+        rules(ReplicaPreference::Side(ReplicaSide::B)).apply(&mut decided, &mut |_, _, _| KeptName::Free);
         let entry = Some(b.entry.without_stamp());
         assert_eq!(decided[0].verdict, PathVerdict::Agreed { entry, from: ReplicaSide::B });
     }
@@ -285,7 +288,7 @@ mod tests {
         let rules = ConflictRules { keep_both: Some(keep_both()), ..ConflictRules::default() };
         let mut decided = decisions(&[], &[file("f", 1)], &[file("f", 2)]);
         let mut asked = Vec::new();
-        rules.apply(&mut decided, &mut |_, name| {
+        rules.apply(&mut decided, &mut |_, _, name| {
             asked.push(name.clone());
             if asked.len() == 1 { KeptName::Taken } else { KeptName::Free }
         });
