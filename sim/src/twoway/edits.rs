@@ -6,7 +6,7 @@ use haul_lab::Rng;
 use haul_proto::twoway::ReplicaSide;
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
 
-use super::replica::{NodeContent, ReplicaNode, SimReplica, size_of};
+use super::replica::{NodeContent, ReplicaNode, SECOND, SimReplica, size_of};
 
 const NAMES: [&str; 5] = ["a", "b", "c.txt", "d-e", "a.b"];
 const MODES: [u16; 4] = [0o644, 0o600, 0o755, 0o500];
@@ -20,6 +20,8 @@ pub struct SimPair {
     pub agreed: BTreeMap<TreePath, ReplicaEntry>,
     /// Paths that a user removed at one side when both were as agreed: nothing may come back there.
     pub removed: BTreeSet<TreePath>,
+    /// Contents and mode that both sides had last at the same time.
+    last_equal: BTreeMap<TreePath, (Option<NodeContent>, Option<u16>)>,
     contents: u64,
 }
 
@@ -33,11 +35,14 @@ impl SimPair {
     pub fn compare(&mut self, path: &TreePath) {
         let [a, b] = &mut self.replicas;
         if let (Some(a), Some(b)) = (a.nodes.get_mut(path), b.nodes.get_mut(path)) {
+            let last = self.last_equal.entry(path.clone()).or_default();
             if a.content == b.content {
                 (a.is_shared, b.is_shared) = (true, true);
+                last.0 = Some(a.content);
             }
             if a.mode == b.mode {
                 (a.is_mode_shared, b.is_mode_shared) = (true, true);
+                last.1 = Some(a.mode);
             }
         }
     }
@@ -45,11 +50,14 @@ impl SimPair {
     fn changed(&mut self, path: &TreePath) {
         self.removed.remove(path);
         self.compare(path);
-        // Who returns to the agreed state has made no update.
-        let Some(agreed) = self.agreed.get(path) else { return };
+        // Who returns to what both had, or to the agreed state, has made no update.
+        let (content, mode) = self.last_equal.get(path).copied().unwrap_or_default();
+        let agreed = self.agreed.get(path);
         for node in self.replicas.iter_mut().filter_map(|replica| replica.nodes.get_mut(path)) {
-            node.is_shared |= node.content.entry_content(true) == agreed.content;
-            node.is_mode_shared |= node.mode == agreed.metadata.basic.mode;
+            let is_agreed = agreed.is_some_and(|agreed| agreed.content == node.content.entry_content(true));
+            node.is_shared |= is_agreed || Some(node.content) == content;
+            let is_mode_agreed = agreed.is_some_and(|agreed| agreed.metadata.basic.mode == node.mode);
+            node.is_mode_shared |= is_mode_agreed || Some(node.mode) == mode;
         }
     }
 
@@ -61,10 +69,11 @@ impl SimPair {
     /// Lets time pass, or not: many things happen within a second.
     pub fn pass_time(&mut self, rng: &mut Rng) {
         let seconds = rng.pick(&[0, 0, 0, 1, 2, 5]);
-        self.replicas.iter_mut().for_each(|replica| replica.clock += seconds);
+        self.replicas.iter_mut().for_each(|replica| replica.clock += seconds * SECOND);
         if rng.chance(20) {
+            // No two moments are the same for a clock of nanoseconds that was put back.
             let side = rng.index(2);
-            self.replicas[side].clock += rng.pick(&[-86_400, -10, 30, 7200]);
+            self.replicas[side].clock += rng.pick(&[-86_400, -10, 30, 7200]) * SECOND + 1;
         }
     }
 
@@ -142,7 +151,8 @@ impl SimPair {
         let last = self.replicas[side.index()].nodes.iter().max_by_key(|(_, node)| node.changed);
         let last = last.map(|(path, _)| path.clone()).filter(|_| rng.chance(500));
         let Some(path) = last.or_else(|| self.any_path(rng, side)) else { return };
-        let Some(ReplicaNode { content: NodeContent::File(old), .. }) = self.side(side).nodes.get(&path).copied() else {
+        let Some(ReplicaNode { content: NodeContent::File(old), .. }) = self.side(side).nodes.get(&path).copied()
+        else {
             return;
         };
         let mut contents = self.new_contents();
@@ -151,7 +161,7 @@ impl SimPair {
         }
         let is_secret = rng.chance(100);
         let replica = self.side(side);
-        replica.clock += if is_secret { 5 } else { 0 };
+        replica.clock += if is_secret { 5 * SECOND } else { 0 };
         let Some(node) = replica.nodes.get_mut(&path) else { return };
         let modified = if is_secret { node.modified } else { replica.clock };
         let (content, changed) = (NodeContent::File(contents), replica.clock);

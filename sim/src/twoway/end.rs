@@ -8,7 +8,7 @@ use haul_proto::entry::Timestamp;
 use haul_proto::twoway::ReplicaSide;
 use haul_proto::twoway::archive::{ArchiveError, ArchiveHeader, ArchiveReader, ArchiveWriter};
 use haul_proto::twoway::base::Generation;
-use haul_proto::twoway::detect::{DetectUpdates, DetectedChange, ReplicaUpdate, is_untouched, resolve};
+use haul_proto::twoway::detect::{DetectUpdates, DetectedChange, PathLook, ReplicaUpdate, look, resolve};
 use haul_proto::twoway::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, TreePath};
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::plan::{ArchiveChange, next_archive};
@@ -107,8 +107,14 @@ impl SimEnd {
         }
     }
 
-    /// Whether a path is still as expected.
-    pub fn is_untouched(&self, replica: &SimReplica, path: &TreePath, expected: Option<&ReplicaEntry>) -> bool {
+    /// Whether a path is still as expected; what is only a source is read anyway.
+    pub fn is_untouched(
+        &self,
+        replica: &SimReplica,
+        path: &TreePath,
+        expected: Option<&ReplicaEntry>,
+        is_source: bool,
+    ) -> bool {
         let in_base = || {
             let at = self.base.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
             self.base[at].entry.stamp
@@ -118,7 +124,15 @@ impl SimEnd {
             entry.stamp = self.made.get(path).copied().or(entry.stamp).or(restamped).or_else(in_base);
             entry
         });
-        is_untouched(expected.as_ref(), replica.stat(path).as_ref(), &RULES)
+        match look(expected.as_ref(), replica.stat(path).as_ref(), self.scanned_at, &RULES) {
+            PathLook::Untouched => true,
+            PathLook::Touched => false,
+            PathLook::Unsure => {
+                let digest = expected.as_ref().and_then(|entry| entry.content.fingerprint()).map(|(_, digest)| digest);
+                let now = replica.read(path, replica.stat(path).and_then(|entry| entry.stamp));
+                is_source || (digest.is_some() && digest == now)
+            }
+        }
     }
 
     /// Encodes its next archive.

@@ -8,7 +8,7 @@ use haul_proto::twoway::prefer::{ConflictRules, KeepBoth, PreferenceRule, Replic
 
 use super::edits::SimPair;
 use super::end::generations;
-use super::replica::{NodeContent, ReplicaNode};
+use super::replica::{NodeContent, ReplicaNode, SECOND};
 use super::run::{RunEnd, RunSetting, is_in_conflict, run_once};
 use super::{TwowayMistake, TwowayOutcome};
 
@@ -16,7 +16,7 @@ use super::{TwowayMistake, TwowayOutcome};
 pub fn run_twoway(seed: u64, mistake: TwowayMistake, verbose: bool) -> Result<TwowayOutcome, String> {
     let mut history =
         History { rng: Rng::new(seed), pair: SimPair::default(), outcome: TwowayOutcome::default(), mistake, verbose };
-    history.pair.replicas.iter_mut().for_each(|replica| replica.clock = 1000);
+    history.pair.replicas.iter_mut().for_each(|replica| replica.clock = 1000 * SECOND);
     for _ in 0..2 + history.rng.below(6) {
         history.edit();
         history.lose_archives();
@@ -100,6 +100,8 @@ impl History {
     }
 
     fn complete_run(&mut self, rules: &ConflictRules) -> Result<TwowayPlan, String> {
+        // What was written within the last seconds may have to wait for the next run.
+        self.pair.replicas.iter_mut().for_each(|replica| replica.clock += 5 * SECOND);
         let RunEnd::Ended(plan) = self.run(rules, false, None)? else {
             return Err("an undisturbed run crashed".into());
         };

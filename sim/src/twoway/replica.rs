@@ -5,6 +5,15 @@ use std::collections::BTreeMap;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::twoway::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 
+/// A second of a clock. What it has besides tells how often it was put back.
+pub const SECOND: i64 = 1_000_000;
+
+/// A clock's time as a time stamp.
+pub fn time_stamp(clock: i64) -> Timestamp {
+    let nanoseconds = u32::try_from(clock.rem_euclid(SECOND)).unwrap_or(0);
+    Timestamp { seconds: clock.div_euclid(SECOND), nanoseconds }
+}
+
 /// Contents; files and links are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeContent {
@@ -37,9 +46,9 @@ pub struct ReplicaNode {
     pub content: NodeContent,
     /// Permission bits.
     pub mode: u16,
-    /// Seconds.
+    /// By the clock of its writer.
     pub modified: i64,
-    /// Seconds.
+    /// By this side's clock.
     pub changed: i64,
     /// Number of the inode.
     pub inode: u64,
@@ -54,7 +63,7 @@ pub struct ReplicaNode {
 pub struct SimReplica {
     /// The tree.
     pub nodes: BTreeMap<TreePath, ReplicaNode>,
-    /// The clock in seconds.
+    /// The clock.
     pub clock: i64,
     /// Archives by generation.
     pub archives: BTreeMap<u64, Vec<u8>>,
@@ -113,9 +122,9 @@ impl SimReplica {
     pub fn stat(&self, path: &TreePath) -> Option<ReplicaEntry> {
         let node = self.nodes.get(path)?;
         let content = node.content.entry_content(false);
-        let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
-        let basic = EntryMetadata { mode: node.mode, modified: at(node.modified), ..EntryMetadata::default() };
-        let stamp = FileStamp { inode: node.inode, modified: at(node.modified), changed: at(node.changed) };
+        let basic = EntryMetadata { mode: node.mode, modified: time_stamp(node.modified), ..EntryMetadata::default() };
+        let stamp =
+            FileStamp { inode: node.inode, modified: time_stamp(node.modified), changed: time_stamp(node.changed) };
         let metadata = ReplicaMetadata { basic, ..ReplicaMetadata::default() };
         Some(ReplicaEntry { content, metadata, stamp: Some(stamp) })
     }
@@ -136,6 +145,6 @@ impl SimReplica {
 
     /// The clock as a time stamp.
     pub fn now(&self) -> Timestamp {
-        Timestamp { seconds: self.clock, nanoseconds: 0 }
+        time_stamp(self.clock)
     }
 }

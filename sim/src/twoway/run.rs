@@ -9,6 +9,7 @@ use haul_proto::twoway::ReplicaSide;
 use haul_proto::twoway::archive::ArchiveReader;
 use haul_proto::twoway::base::{Generation, common_base, is_retained, next_number};
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
+use haul_proto::twoway::merge::DIRECTORY_WORK_MODE;
 use haul_proto::twoway::plan::{ActionKind, MadeFile, RunResults, TwowayAction, TwowayPlan, with_work_mode};
 use haul_proto::twoway::prefer::{ConflictRules, KeptName, decide_for};
 use haul_proto::twoway::reconcile::{ConflictKind, PathDecision, PathVerdict, Reconcile, wanted_digests};
@@ -16,7 +17,7 @@ use haul_proto::twoway::renames::find_renames;
 
 use super::edits::SimPair;
 use super::end::{RULES, SimEnd, generations};
-use super::replica::{NodeContent, ReplicaNode, digest_of};
+use super::replica::{NodeContent, ReplicaNode, SECOND, digest_of};
 use super::{TwowayMistake, TwowayOutcome};
 
 /// How a run goes.
@@ -229,14 +230,16 @@ impl SimRun<'_> {
         let replica = |side: ReplicaSide| &self.pair.replicas[side.index()];
         let end = |side: ReplicaSide| &self.ends[side.index()];
         let (side, other) = (action.side, action.side.other());
-        let untouched = |side, path: &TreePath, expected| end(side).is_untouched(replica(side), path, expected);
+        let untouched = |side, path: &TreePath, expected, is_source| {
+            end(side).is_untouched(replica(side), path, expected, is_source)
+        };
         let is_source_untouched = match &action.kind {
-            ActionKind::Copy { source, .. } => untouched(other, &action.path, Some(source)),
-            ActionKind::Move { from, source } => untouched(side, from, Some(source)),
+            ActionKind::Copy { source, .. } => untouched(other, &action.path, Some(source), true),
+            ActionKind::Move { from, source } => untouched(side, from, Some(source), false),
             _ => true,
         };
         let is_looking = self.setting.mistake != TwowayMistake::SkipLook;
-        let is_as_planned = untouched(side, &action.path, action.expected.as_ref()) && is_source_untouched;
+        let is_as_planned = untouched(side, &action.path, action.expected.as_ref(), false) && is_source_untouched;
         if (is_looking && !is_as_planned) || !self.is_possible(action) {
             self.results.unfinished.insert(action.path.clone());
             self.outcome.skipped += 1;
@@ -288,9 +291,11 @@ impl SimRun<'_> {
         let goes = match action.kind {
             ActionKind::SetMetadata => {
                 let mode = action.entry.as_ref().map(|entry| entry.metadata.basic.mode);
-                !present.is_mode_shared && mode != Some(present.mode)
+                // A directory with all rights of its owner yields: it may have been in the making.
+                let work = if present.content == NodeContent::Directory { DIRECTORY_WORK_MODE } else { 0 };
+                !present.is_mode_shared && mode.map(|mode| mode | work) != Some(present.mode | work)
             }
-            _ => !present.is_shared || !present.is_mode_shared,
+            _ => !present.is_shared || (!present.is_mode_shared && !matches!(present.content, NodeContent::Link(_))),
         };
         let is_conflict = node(action.side.other()).is_some_and(|other| !other.is_shared && !present.is_shared);
         match goes {
@@ -345,7 +350,8 @@ impl SimRun<'_> {
             (node.is_shared, node.is_mode_shared) = (true, true);
             let is_late = self.setting.mistake == TwowayMistake::CopyWithNewTime;
             if node.content != NodeContent::Directory && !is_late {
-                node.modified = entry.metadata.basic.modified.seconds;
+                let Timestamp { seconds, nanoseconds } = entry.metadata.basic.modified;
+                node.modified = seconds * SECOND + i64::from(nanoseconds);
             }
         }
         self.pair.compare(path);

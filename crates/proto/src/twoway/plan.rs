@@ -139,7 +139,7 @@ impl TwowayPlan {
             let entry = agreement.entry.clone().map(|mut entry| {
                 entry.stamp = made.stamps[side.index()].or_else(|| trusted(agreement.stamps[side.index()]));
                 if let ReplicaContent::File { digest, .. } = &mut entry.content {
-                    *digest = digest.or(made.digest);
+                    *digest = made.digest.or(*digest);
                 }
                 entry
             });
@@ -243,7 +243,7 @@ pub fn with_work_mode(entry: &ReplicaEntry) -> ReplicaEntry {
 pub struct MadeFile {
     /// Trusted stamps at the sides where an action changed it.
     pub stamps: [Option<FileStamp>; 2],
-    /// Digest of a file that nobody had read before it was copied.
+    /// Digest of what was copied; it may be newer than the scan.
     pub digest: Option<Digest>,
 }
 
