@@ -9,7 +9,7 @@
 //! connections (queues), the seals of records, and full frames. There are only a few different frames, and each needs
 //! hashing only once.
 //!
-//! [`jobs`] simulates `haul job` at scale instead: a thousand nodes and their scheduler, with the real packing.
+//! [`twoway`] simulates two-way synchronisation. [`jobs`] simulates `haul job` at scale instead: a thousand nodes and their scheduler, with the real packing.
 //!
 //! The simulator also tests itself: a [`Plant`] breaks a rule on purpose, and the checks must notice.
 
@@ -25,9 +25,10 @@ mod scenario;
 mod sender;
 mod storage;
 mod tree;
+pub mod twoway;
 mod world;
 
-pub use many::{Failure, run_many};
+pub use many::{Failure, run_many, run_many_twoway};
 pub use world::{SeedOutcome, run};
 
 /// A rule that the simulator breaks on purpose, to see that its checks notice.

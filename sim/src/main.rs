@@ -1,12 +1,15 @@
-//! `haul-sim`: runs seeds, or shows one. `haul-sim jobs` simulates a job at scale.
+//! `haul-sim`: runs seeds, or shows one. `haul-sim jobs` simulates a job at scale, `haul-sim twoway`
+//! runs seeds of two-way synchronisation.
 
 mod job_arguments;
 
+use std::fmt::Debug;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use haul_sim::jobs::run_job;
-use haul_sim::{Plant, run, run_many};
+use haul_sim::twoway::{TwowayMistake, run_twoway};
+use haul_sim::{Failure, Plant, run, run_many, run_many_twoway};
 use job_arguments::JobArguments;
 
 /// Runs seeds of the simulator, or shows one.
@@ -32,11 +35,15 @@ struct SimArguments {
 #[derive(Subcommand)]
 enum OtherSimulation {
     Jobs(JobArguments),
+    /// Seeds of two-way synchronisation
+    Twoway,
 }
 
 fn main() -> ExitCode {
     let asked = SimArguments::parse();
     let clean = match (asked.simulation, asked.one) {
+        (Some(OtherSimulation::Twoway), Some(seed)) => show_twoway(seed, asked.verbose),
+        (Some(OtherSimulation::Twoway), None) => run_twoway_range(asked.from, asked.seeds),
         (Some(OtherSimulation::Jobs(job)), _) => show_job(&job),
         (None, Some(seed)) => show(seed, asked.verbose),
         (None, None) => run_range(asked.from, asked.seeds),
@@ -55,6 +62,17 @@ fn show(seed: u64, verbose: bool) -> bool {
     true
 }
 
+fn show_twoway(seed: u64, verbose: bool) -> bool {
+    let result = run_twoway(seed, TwowayMistake::Nothing, verbose);
+    println!("seed {seed}: {result:?}");
+    result.is_ok()
+}
+
+fn run_twoway_range(from: u64, seeds: u64) -> bool {
+    let (failures, total) = run_many_twoway(from..from.saturating_add(seeds), TwowayMistake::Nothing);
+    report(seeds, &failures, &total)
+}
+
 fn show_job(asked: &JobArguments) -> bool {
     match run_job(&asked.scenario()) {
         Ok(figures) => print!("{figures}"),
@@ -68,7 +86,11 @@ fn show_job(asked: &JobArguments) -> bool {
 
 fn run_range(from: u64, seeds: u64) -> bool {
     let (failures, total) = run_many(from..from.saturating_add(seeds), Plant::Nothing);
-    for failure in &failures {
+    report(seeds, &failures, &total)
+}
+
+fn report(seeds: u64, failures: &[Failure], total: &impl Debug) -> bool {
+    for failure in failures {
         println!("seed {}: {}", failure.seed, failure.why);
     }
     println!("{} of {seeds} seeds failed; the others: {total:?}", failures.len());

@@ -272,6 +272,17 @@ pub const ROWS: &[CaseRow] = &[
         tests: &[Tests { package: "haul-sim", path: "no_seed_breaks_a_rule" }],
     },
     CaseRow {
+        name: "twoway-seeds",
+        about: "seeds of two-way synchronisation, with edits, crashes and lost archives",
+        counted: &["twoway-seeds"],
+        everyday: 500,
+        soak: 1_000_000,
+        least: 200,
+        variables: &[("HAUL_TWOWAY_SEEDS", ALL)],
+        always: &[],
+        tests: &[Tests { package: "haul-sim", path: "no_seed_of_two_way_synchronisation_loses_anything" }],
+    },
+    CaseRow {
         name: "fuzz",
         about: "fuzz targets, seconds each, on the stable toolchain",
         counted: &["fuzz-seconds-each"],

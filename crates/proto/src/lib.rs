@@ -42,4 +42,5 @@ pub mod stream_recovery;
 pub mod striping;
 pub mod sync;
 pub mod timestamps;
+pub mod twoway;
 pub mod wire;

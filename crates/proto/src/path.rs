@@ -48,6 +48,12 @@ pub enum NameError {
 impl Name {
     /// Checks `bytes` and copies them.
     pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
+        Self::check(bytes)?;
+        Ok(Self(bytes.into()))
+    }
+
+    /// Checks that `bytes` are a name.
+    pub(crate) fn check(bytes: &[u8]) -> Result<(), NameError> {
         if bytes.is_empty() || bytes.len() > MAX_NAME {
             return Err(NameError::Length);
         }
@@ -57,7 +63,7 @@ impl Name {
         if bytes == b"." || bytes == b".." {
             return Err(NameError::Dots);
         }
-        Ok(Self(bytes.into()))
+        Ok(())
     }
 
     /// Creates the name of an unfinished file or of a file that belongs to it: see [`Self::is_reserved`].

@@ -1,0 +1,48 @@
+//! Two-way synchronisation: what both sides changed since they last agreed, and what each side is to become.
+//!
+//! After Pierce and Vouillon, "What's in Unison? A formal specification and reference implementation of a file
+//! synchronizer" (2004). `docs/internals/twoway.md` describes a run, and what each end must provide.
+
+pub mod archive;
+pub mod base;
+pub mod detect;
+pub mod entry;
+pub mod join;
+pub mod limits;
+pub mod merge;
+pub mod plan;
+pub mod prefer;
+pub mod reconcile;
+pub mod renames;
+#[cfg(test)]
+mod samples;
+
+/// One of the two replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReplicaSide {
+    /// The first of the command line.
+    A,
+    /// The second.
+    B,
+}
+
+impl ReplicaSide {
+    /// Both, in order.
+    pub const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// Returns the other side.
+    pub fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    /// Returns the index in an array of both.
+    pub fn index(self) -> usize {
+        match self {
+            Self::A => 0,
+            Self::B => 1,
+        }
+    }
+}
