@@ -44,11 +44,12 @@ fn both_ends_are_confined_in_every_direction() {
     assert!(is_confined(&pushed) && is_confined(&pulled), "{pushed}\n{pulled}");
     let shown = sandbox.haul(["-vv", "-r", "source", "shown"]).run().succeeds();
     shown.says(["sandbox     full at both ends"]);
-    sandbox
-        .haul(["-vv", "-r", "--symlinks", "follow", "source", "followed"])
-        .run()
-        .succeeds()
-        .says(["sandbox     partial (symbolic links"]);
+    for mode in ["follow", "follow-unsafe", "follow-dirs"] {
+        let run = sandbox.haul(["-vv", "-r", "--symlinks", mode, "source", mode]).run().succeeds();
+        run.says(["sandbox     partial (symbolic links"]);
+    }
+    let safe = sandbox.haul(["-vv", "-r", "--symlinks", "safe", "source", "safe"]).run().succeeds();
+    safe.says(["sandbox     full at both ends"]);
     assert_eq!(sandbox.haul(["-r", "source", "quiet"]).run().succeeds().stderr.matches("sandbox").count(), 0);
 }
 

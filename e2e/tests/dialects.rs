@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -32,6 +32,34 @@ const LINES: &[(&str, i32)] = &[
     ("-aW --info=progress2 --no-i-r -h s/ t", 0),
     ("-a --remove-source-files s/ t", 0),
     ("-aR ./s/dir t", 0),
+    ("-a --safe-links s/ t", 0),
+    ("-av --safe-links s t", 0),
+    ("-a --copy-unsafe-links s/ t", 0),
+    ("-a --copy-unsafe-links --safe-links s t", 0),
+    ("-a --safe-links s/out s/link s/dir/up t", 0),
+    ("-a --copy-unsafe-links s/out s/link s/to-dir t", 0),
+    ("-ak s/ t", 0),
+    ("-rlk s t", 0),
+    ("-ak s/to-dir s/link t", 0),
+    ("-aR --safe-links s/./dir t", 0),
+    ("-rk s/ t", 1),
+    ("-d s/ t", 0),
+    ("-dv s/ t", 0),
+    ("-dlt s t", 0),
+    ("-ptgoDl -dv --delete s/ t", 0),
+    ("-a --files-from=list s t", 0),
+    ("-ar --files-from=list s t", 0),
+    ("-a --no-dirs --files-from=list s t", 0),
+    ("-rtE s/ t", 0),
+    ("-rtEi s/ t", 0),
+    ("-ai --existing --delete s/ t", 0),
+    ("-a --ignore-missing-args --delete s/missing s/dir t", 0),
+    ("-a --ignore-missing-args s/missing t", 0),
+    ("-a --stop-after=60 s/ t", 0),
+    ("-a --stop-at=2999-12-31T23:59 s/ t", 0),
+    ("-a --stop-at=2000-01-01T00:00 s/ t", 1),
+    ("-a --stop-after=0 s/ t", 1),
+    ("--list-only -r s/ t", 0),
     ("-v s t", 0),
     ("-t s/a t", 0),
     ("-t s/a t/new", 0),
@@ -64,7 +92,16 @@ fn pair(sandbox: &Sandbox, place: &str) {
     ] {
         set_mtime(&sandbox.file(format!("{place}/{path}"), text), time, 0);
     }
-    symlink("a", sandbox.path(format!("{place}/s/link"))).unwrap();
+    sandbox.file(format!("{place}/outside"), "outside");
+    sandbox.file(format!("{place}/list"), "# a comment\n/dir/\na\nlink\nto-dir\n");
+    for (link, points_to) in
+        [("link", "a"), ("to-dir", "dir"), ("out", "../outside"), ("absolute", "/etc/passwd"), ("dir/up", "../a")]
+    {
+        symlink(points_to, sandbox.path(format!("{place}/s/{link}"))).unwrap();
+    }
+    for (path, mode) in [("s/b", 0o711), ("t/b", 0o640)] {
+        fs::set_permissions(sandbox.path(format!("{place}/{path}")), fs::Permissions::from_mode(mode)).unwrap();
+    }
     fs::hard_link(sandbox.path(format!("{place}/s/b")), sandbox.path(format!("{place}/s/dir/linked"))).unwrap();
     for directory in ["s/dir", "s", "t/dir", "t"] {
         set_mtime(&sandbox.path(format!("{place}/{directory}")), 1_650_000_000, 0);
@@ -129,6 +166,34 @@ fn lines_of_rsync_do_what_they_do_in_rsync() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), LINES.len(), wrong.join("\n"));
+}
+
+#[test]
+fn lists_are_rsyncs_byte_for_byte() {
+    if !has_rsync() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    pair(&sandbox, "p");
+    sandbox.file("p/s/a name\twith \u{e4}", "x");
+    for line in [
+        "s",
+        "s/",
+        "s/a",
+        "-r s",
+        "-rl s/",
+        "-a s/",
+        "-aL s/",
+        "-a --copy-unsafe-links s/",
+        "-rl --list-only s t",
+        "-a s/a s/dir t --list-only",
+        "-a --exclude a s/",
+    ] {
+        let run =
+            |program: &str| shell(&sandbox, &format!("umask 022; cd p && exec {program} {line}")).run().succeeds();
+        let (theirs, ours) = (run("rsync"), run("\"$0\" rsync"));
+        assert_eq!(ours.stdout, theirs.stdout, "rsync {line}");
+    }
 }
 
 #[test]

@@ -222,6 +222,41 @@ fn links_are_skipped_on_request() {
 }
 
 #[test]
+fn unsafe_links_are_skipped_or_followed_on_request() {
+    let sandbox = Sandbox::new();
+    linked_tree(&sandbox);
+    symlink(sandbox.path("source/dir/file"), sandbox.path("source/dir/absolute")).unwrap();
+    symlink("../to file", sandbox.path("source/dir/up")).unwrap();
+    let kind = |path: &str| {
+        let meta = fs::symlink_metadata(sandbox.path(path)).ok()?;
+        Some(if meta.is_symlink() {
+            'l'
+        } else if meta.is_dir() {
+            'd'
+        } else {
+            'f'
+        })
+    };
+    // `../outside` leads to a directory beside `source`, which is itself part of the copy, and out of its contents.
+    for (mode, source, outside, absolute) in [
+        ("safe", "source", Some('l'), None),
+        ("safe", "source/.", None, None),
+        ("follow-unsafe", "source", Some('l'), Some('f')),
+        ("follow-unsafe", "source/.", Some('d'), Some('f')),
+        ("follow-dirs", "source", Some('d'), Some('l')),
+    ] {
+        let target = format!("{mode} {}", source.len());
+        sandbox.haul(["-r", "--mkdir", "--symlinks", mode, source, &format!("{target}/")]).run().succeeds();
+        let at = |path: &str| kind(&format!("{target}/{}{path}", source.strip_suffix('.').map_or("source/", |_| "")));
+        assert_eq!((at("to outside"), at("dir/absolute")), (outside, absolute), "{target}");
+        assert_eq!((at("to file"), at("dir/up"), at("dangling")), (Some('l'), Some('l'), Some('l')), "{target}");
+        assert_eq!(at("to dir"), Some(if mode == "follow-dirs" { 'd' } else { 'l' }), "{target}");
+    }
+    let removes = ["sync", "--remove-source-files", "--symlinks", "follow-dirs", "source/", "moved"];
+    sandbox.haul(removes).run().ends(2).says(["cannot follow links"]);
+}
+
+#[test]
 fn a_named_link_is_followed() {
     let sandbox = Sandbox::new();
     linked_tree(&sandbox);

@@ -155,8 +155,10 @@ fn unoffered_paths_are_refused_by_name() {
     for path in ["link", "up/outside"] {
         sandbox.haul([&server.at(path), "stolen"]).run().ends(2).says(["follows no symbolic links"]);
     }
-    let follow = ["-r", "--symlinks", "follow", &server.at("."), "stolen"];
-    sandbox.haul(follow).run().ends(2).says(["follows no symbolic links"]);
+    for mode in ["follow", "follow-unsafe", "follow-dirs"] {
+        let follow = ["-r", "--symlinks", mode, &server.at("."), "stolen"];
+        sandbox.haul(follow).run().ends(2).says(["follows no symbolic links"]);
+    }
     let named = server.line.replace("/#", "/incoming#");
     sandbox.haul([&named, "stolen"]).run().ends(3).says(["one directory, without a name"]);
     assert!(!sandbox.path("stolen").exists());

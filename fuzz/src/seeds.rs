@@ -47,7 +47,7 @@ use haul_proto::wire::report::{
     FileReport, ItemReport, ResumeReport, SkipReport, SlowFile, WindowLimits, WorkerHello, WorkerMessage,
 };
 use haul_proto::wire::request::{
-    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, Symlinks, TargetOperand, TargetRequest,
 };
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::route::Route;
@@ -275,8 +275,14 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
             listed: true,
             base: Some(b"/data".to_vec()),
-            links: SymlinkMode::Follow,
-            skip: SkipOptions { unreadable: true, empty_directories: true, other_file_systems: true },
+            links: Symlinks::Follow,
+            skip: SkipOptions {
+                unreadable: true,
+                empty_directories: true,
+                other_file_systems: true,
+                missing: true,
+                contents: true,
+            },
             preserve: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             modes: ModeRule::parse_all("D2775,u+rwX,go-w,Fg=u,g-o", 0o022).unwrap_or_default(),
             filters: filters(),
@@ -298,6 +304,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             origin: [6; 32],
             metadata: MetadataOptions {
                 rights: RightsOptions { mode: true, ..RightsOptions::default() },
+                executability: true,
                 times: TimeOptions { files: false, ..TimeOptions::default() },
                 is_required: true,
                 owners: owners(),
@@ -311,7 +318,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             fsync: Fsync::Data,
             delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
             sync: sync_rules(),
-            compare: Some(SymlinkMode::Ignore),
+            compare: Some(Symlinks::Ignore),
             ..samples::target_request()
         }),
         ControllerMessage::Source(SourceRequest {

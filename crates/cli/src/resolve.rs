@@ -282,6 +282,7 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
             unreadable: values.is_set(&flags::READABLE),
             empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
             other_file_systems: values.is_set(&flags::ONE_FILE_SYSTEM),
+            ..SkipOptions::default()
         },
         modes: mode_rules(values)?,
         live: LiveSourceOptions { refuse_growing: values.is_set(&flags::REFUSE_GROWING), is_planned: false },

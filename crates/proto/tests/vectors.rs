@@ -226,7 +226,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![b"/data/run7".to_vec()],
         listed: true,
         base: Some(b"/data".to_vec()),
-        skip: SkipOptions { unreadable: true, empty_directories: false, other_file_systems: true },
+        skip: SkipOptions { unreadable: true, other_file_systems: true, ..SkipOptions::default() },
         modes: ModeRule::parse_all("D2775,go-w,Fg=u", 0).expect("rules"),
         filters: filters(),
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
@@ -251,6 +251,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         origin: [0xcc; 32],
         metadata: MetadataOptions {
             rights: RightsOptions::ALL,
+            executability: false,
             times: TimeOptions { directories: false, ..TimeOptions::default() },
             is_required: true,
             owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },

@@ -228,6 +228,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         operands: vec![operand(b"tree", true), operand(b"note", false)],
         metadata: MetadataOptions {
             rights: RightsOptions { mode: rng.chance(500), owner: rng.chance(500), group: rng.chance(500) },
+            executability: false,
             preserve: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
             ..MetadataOptions::default()
         },

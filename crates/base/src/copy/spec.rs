@@ -21,7 +21,7 @@ pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions, RightsOptions, TimeOptions};
 pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
-pub use haul_proto::wire::request::SocketOptions;
+pub use haul_proto::wire::request::{SocketOptions, Symlinks};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 pub use haul_proto::wire::write_options::{
     DirectoryOptions, LiveSourceOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions,
@@ -244,7 +244,7 @@ impl Default for CopyOptions {
 pub struct SourceOptions {
     /// `-r`: copy directories with their contents.
     pub recursive: bool,
-    /// Treatment of symbolic links below an operand.
+    /// Treatment of symbolic links below an operand; those that are operands are followed, unless a sync keeps them.
     pub symlinks: Symlinks,
     /// `--readable`, `--no-empty-dirs`: entries that the walk skips.
     pub skip: SkipOptions,
@@ -405,18 +405,6 @@ pub enum PipeEnd {
     Named,
     /// `--realtime`: a growing file at the source, followed until it has not grown for this time.
     Growing(Duration),
-}
-
-/// Treatment of symbolic links below an operand. An operand that is a link is followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub enum Symlinks {
-    /// Recreate the links.
-    #[default]
-    Keep,
-    /// Copy their targets.
-    Follow,
-    /// Skip them.
-    Ignore,
 }
 
 /// The cipher of data streams. All choices authenticate.

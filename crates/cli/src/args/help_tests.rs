@@ -133,7 +133,8 @@ fn full_help() {
                                 input)
       -0, --null                paths in --infiles end with NUL instead of a newline
           --symlinks MODE       symbolic links inside directories: keep (default),
-                                follow or ignore
+                                follow, ignore, safe, follow-unsafe or
+                                follow-dirs
           --readable            skip unreadable files and directories
           --no-empty-dirs       skip empty directories
       -x, --one-file-system     stay on the file system of each source; mount points
@@ -422,7 +423,8 @@ fn verify_help() {
                                 input)
       -0, --null                paths in --infiles end with NUL instead of a newline
           --symlinks MODE       symbolic links inside directories: keep (default),
-                                follow or ignore
+                                follow, ignore, safe, follow-unsafe or
+                                follow-dirs
       -x, --one-file-system     stay on the file system of each source; mount points
                                 become empty directories
           --include PATTERN     copy matching paths; the first matching rule decides
@@ -504,7 +506,8 @@ fn survey_help() {
       -r, --recursive           accepted, as in a copy: directories are always
                                 walked
           --symlinks MODE       symbolic links inside directories: keep (default),
-                                follow or ignore
+                                follow, ignore, safe, follow-unsafe or
+                                follow-dirs
       -x, --one-file-system     stay on the file system of each source; mount points
                                 become empty directories
           --include PATTERN     copy matching paths; the first matching rule decides

@@ -48,7 +48,7 @@ const LETTERS: &[Letter] = &[
     letter('i', With("--idfile", ""), "ask", "key", "key"),
     letter('I', Is(&["--compare=never"]), "", "", "smart card"),
     letter('J', With("--ssh-option", "ProxyJump="), "", "jump host", "jump host"),
-    letter('k', Refused("nearest to rsync's -k: --symlinks follow"), "", "", "no GSSAPI"),
+    letter('k', Refused("rsync's -k: --symlinks follow-dirs"), "", "", "no GSSAPI"),
     letter('K', Refused("links on the target are replaced by directories"), "", "", "GSSAPI"),
     letter(
         'l',

@@ -45,6 +45,7 @@ const BATCH: Meaning = Refused("batch files have no equivalent");
 const ONLY_ADDED: Meaning = Refused("--inplace updates a file in place; partial copies resume by themselves");
 const BACKUP: Meaning = Refused("--backup-dir DIR keeps replaced and deleted files in DIR, under their own names");
 const OTHER_DIRS: Meaning = Refused("nearest: --link-dest DIR, which hard-links unchanged files");
+const ONE_LEVEL: Meaning = Refused("--exclude '/*/*' skips the contents of directories");
 const LISTED: Meaning =
     Refused("--items lists each created, changed and deleted entry, and --json does so for programs");
 
@@ -69,17 +70,17 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch("inplace", None, Is(&["--inplace"])),
     switch("append", None, ONLY_ADDED),
     switch("append-verify", None, ONLY_ADDED),
-    switch("dirs", Some('d'), Refused("--exclude '/*/*' skips the contents of directories")),
-    switch("old-dirs", None, Refused("--exclude '/*/*' skips the contents of directories")).also(&["old-d"]),
+    switch("dirs", Some('d'), ONE_LEVEL),
+    switch("old-dirs", None, ONE_LEVEL).also(&["old-d"]),
     switch("mkpath", None, Is(&["--mkdir"])),
     switch("links", Some('l'), Is(&["--symlinks=keep"])).negated(Is(&["--symlinks=ignore"])),
     switch("copy-links", Some('L'), Is(&["--symlinks=follow"])),
-    switch("copy-unsafe-links", None, Refused("--symlinks follow follows all links")),
-    switch("safe-links", None, Refused("haul serve refuses links that point outside; others are kept as they are")),
+    switch("copy-unsafe-links", None, Is(&["--symlinks=follow-unsafe"])),
+    switch("safe-links", None, Is(&["--symlinks=safe"])),
     switch("insecure-links", None, Refused("haul follows no links of other users below the target")),
     one("confine-root", None, Refused("haul confines both ends to the paths on the command line")),
     switch("munge-links", None, Refused("links are kept as they are; --symlinks ignore skips them")),
-    switch("copy-dirlinks", Some('k'), Refused("--symlinks follow follows links to files as well")),
+    switch("copy-dirlinks", Some('k'), Is(&["--symlinks=follow-dirs"])),
     switch("keep-dirlinks", Some('K'), Refused("a symbolic link on the target is replaced by the directory")),
     switch("hard-links", Some('H'), Is(&["--hard-links"])),
     switch("perms", Some('p'), Is(&["--perms"])),

@@ -12,6 +12,7 @@ use crate::args::{UsageError, flags};
 pub fn metadata(values: &Values) -> Result<MetadataOptions, UsageError> {
     Ok(MetadataOptions {
         rights: rights(values),
+        executability: false,
         times: times(values),
         is_required: rights(values).any() || values.is_set(&flags::MODE),
         owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },

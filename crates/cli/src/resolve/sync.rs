@@ -124,10 +124,10 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         )
         .remedy("run haul sync --delete first, then haul sync --remove-source-files --compare digest"));
     }
-    let follows = values.get(&flags::SYMLINKS)? == Some(Symlinks::Follow);
+    let follows = values.get(&flags::SYMLINKS)?.is_some_and(Symlinks::follows);
     if values.is_set(&flags::REMOVE_SOURCE_FILES) && follows {
         return Err(UsageError::new(
-            "--remove-source-files cannot be used with --symlinks follow: followed links are not removed",
+            "--remove-source-files cannot follow links (--symlinks): what they lead to is not removed",
         )
         .remedy("omit one of them"));
     }

@@ -21,7 +21,6 @@ use haul_proto::wire::write_options::WriteOptions;
 
 use super::attempt_result::EarlierAttempts;
 use super::base::full_path;
-use super::settings::links;
 
 /// What the source said of its arguments.
 pub struct SourceArguments {
@@ -47,7 +46,9 @@ pub fn source_request(copy: &CopySpec, settings: SessionSettings, rate_bytes_per
         listed: copy.list.is_some(),
         base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
         recursive: options.source.recursive,
-        links: links(options.source.symlinks, options.target.sync.into),
+        links: options.source.symlinks,
+        // A sync keeps a named link, as rsync does; a copy follows it, as cp -r and scp do.
+        judges_operands: options.target.sync.into,
         skip: options.source.skip,
         live: options.source.live,
         preserve: options.metadata.preserve,
@@ -112,7 +113,7 @@ pub fn target_request(
         },
         sync,
         pipe: pipe(options.pipes.target.as_ref()),
-        compare: options.compare.then(|| links(options.source.symlinks, false)),
+        compare: options.compare.then_some(options.source.symlinks),
         range: options.range.map(|range| match range {
             CopyRange::One(SourceRange { range, .. }) => TargetRange::One(range),
             CopyRange::Finish(len) => TargetRange::Finish(len),

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use haul_base::copy::error::Error;
 use haul_base::copy::spec::{
-    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, CopyOptions, CopySpec, NetworkOptions, Symlinks,
-    Verify,
+    ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, CopyOptions, CopySpec, NetworkOptions, Verify,
 };
 use haul_base::sys::random::random;
 use haul_proto::cpus::Cpus;
@@ -15,7 +14,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::checksum as wire;
 use haul_proto::wire::handshake::CipherSuite;
-use haul_proto::wire::request::{SessionSettings, SymlinkMode};
+use haul_proto::wire::request::SessionSettings;
 
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
@@ -130,17 +129,6 @@ fn cpus(numbers: &[u16]) -> Result<Cpus, Error> {
     match numbers.iter().find(|cpu| !cpus.insert(**cpu)) {
         None => Ok(cpus),
         Some(cpu) => Err(Error::Usage(format!("invalid CPU {cpu}: numbers are below {CPUS_MAX}"))),
-    }
-}
-
-/// Returns the protocol's mode for symbolic links. A sync keeps a named link, as rsync does; a copy follows it, as cp
-/// -r and scp do.
-pub fn links(symlinks: Symlinks, is_sync: bool) -> SymlinkMode {
-    match symlinks {
-        Symlinks::Keep if is_sync => SymlinkMode::KeepAll,
-        Symlinks::Keep => SymlinkMode::Keep,
-        Symlinks::Follow => SymlinkMode::Follow,
-        Symlinks::Ignore => SymlinkMode::Ignore,
     }
 }
 

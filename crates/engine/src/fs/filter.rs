@@ -98,7 +98,7 @@ impl WalkFilter {
     pub(super) fn exclude(&self, scope: &FilterScope, chunk: &mut ListingChunk, symlinks: Symlinks) -> Vec<Name> {
         let mut left_out = Vec::new();
         chunk.retain(|name, kind| {
-            let leads_elsewhere = kind == FileType::Symlink && symlinks == Symlinks::Follow;
+            let leads_elsewhere = kind == FileType::Symlink && symlinks.follows();
             if kind == FileType::Unknown || leads_elsewhere {
                 return true;
             }

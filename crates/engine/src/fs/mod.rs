@@ -20,6 +20,7 @@ mod prefetch;
 mod repeated_names;
 mod stat_ahead;
 pub mod striping;
+mod unsafe_link;
 mod walk;
 mod walk_lookup;
 mod walk_options;
@@ -42,6 +43,6 @@ pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, mode_without_
 pub use names::{each_name, each_name_unless};
 pub use prefetch::Prefetcher;
 pub use stat_ahead::StatAhead;
-pub use walk::{WalkEntry, Walker};
+pub use walk::{MISSING, UNSAFE_LINK, WalkEntry, Walker};
 pub(crate) use walk_lookup::WalkLookup;
 pub use walk_options::{SpecialFiles, WalkOptions};

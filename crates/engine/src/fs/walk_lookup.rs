@@ -9,6 +9,7 @@ use rustix::fs::{FileType, readlinkat};
 
 use super::Dir;
 use super::meta::{FileStat, FollowLinks};
+use super::unsafe_link::is_unsafe_link;
 
 /// The next step for a listed name.
 pub(super) enum WalkStep {
@@ -63,7 +64,7 @@ impl WalkLookup {
             // Listed as a file, a link by now.
             seen.links = FollowLinks::Followed;
             seen.stat = FileStat::at_name(&*fd, name, seen.links)?;
-        } else if is_link && symlinks == Symlinks::Keep {
+        } else if is_link && symlinks != Symlinks::Ignore {
             let points_to: Box<[u8]> = readlinkat(&*fd, name.as_bytes(), Vec::new())?.into_bytes().into();
             // Some file systems have links that no other can hold.
             if points_to.is_empty() || points_to.len() > SYMLINK_MAX {
@@ -72,5 +73,22 @@ impl WalkLookup {
             seen.points_to = Some(points_to);
         }
         Ok(seen)
+    }
+
+    /// Follows or drops the text of a link as `symlinks` says; it is this many directories below the root of the
+    /// transfer.
+    pub fn judge(mut self, dir: &Dir, name: &Name, symlinks: Symlinks, depth: usize) -> io::Result<Self> {
+        let Some(points_to) = self.points_to.take() else { return Ok(self) };
+        let target = || FileStat::at_name(&*dir.fd()?, name, FollowLinks::Followed);
+        let followed = match symlinks {
+            Symlinks::Safe if is_unsafe_link(&points_to, depth) => return Ok(self),
+            Symlinks::FollowUnsafe if is_unsafe_link(&points_to, depth) => Some(target()?),
+            Symlinks::FollowDirectories => target().ok().filter(|stat| stat.kind == FileType::Directory),
+            _ => None,
+        };
+        match followed {
+            Some(stat) => Ok(Self { stat, links: FollowLinks::Followed, points_to: None }),
+            None => Ok(Self { points_to: Some(points_to), ..self }),
+        }
     }
 }

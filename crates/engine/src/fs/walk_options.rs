@@ -28,7 +28,7 @@ impl WalkOptions {
     pub(super) fn only_counts(&self, kind: FileType) -> bool {
         let may_be_directory = match kind {
             FileType::Directory | FileType::Unknown => true,
-            FileType::Symlink => self.symlinks == Symlinks::Follow,
+            FileType::Symlink => self.symlinks.follows(),
             _ => false,
         };
         self.only_counts_files && !may_be_directory

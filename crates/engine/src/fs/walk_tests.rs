@@ -185,6 +185,18 @@ fn skips_excluded_entries() {
 }
 
 #[test]
+fn lists_as_many_levels_as_asked_for() {
+    let (_temp, root) = sandbox();
+    write_file(&make_dir(&root, "dir"), "file", b"1");
+    for (levels, expected) in
+        [(0, &["", "."][..]), (1, &["", "dir/", "dir/.", "."]), (2, &["", "dir/", "dir/file", "dir/.", "."])]
+    {
+        let found = Walker::new(root.clone(), KEEP).limited_to(levels).map(|found| tell(found).0);
+        assert_eq!(found.collect::<Vec<_>>(), expected.iter().map(|path| path.as_bytes()).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn follows_links_when_asked_to() {
     let (temp, root) = sandbox();
     let (outside, _keep) = sandbox();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use haul_base::control_channel::ControlWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
-use haul_proto::wire::request::{SourceRequest, SymlinkMode};
+use haul_proto::wire::request::{SourceRequest, Symlinks};
 
 use super::super::tests::{make_file, offers, request};
 use super::*;
@@ -16,7 +16,7 @@ use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
 
 fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
-    let mut request = SourceRequest { tell_digests: true, ..request(operands, SymlinkMode::Keep) };
+    let mut request = SourceRequest { tell_digests: true, ..request(operands, Symlinks::Keep) };
     change(&mut request);
     Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }

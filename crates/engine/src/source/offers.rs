@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use haul_base::copy::display_path::below;
 use haul_base::copy::error::CHANGED_SINCE_PLAN;
-use haul_base::copy::spec::Symlinks;
 use haul_base::sys::describe::describe;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
@@ -17,7 +16,6 @@ use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::ListingEnd;
-use haul_proto::wire::request::SymlinkMode;
 use haul_proto::wire::resource_metrics::Stage;
 
 use super::digest::WalkDigester;
@@ -66,16 +64,11 @@ impl Source {
 
 /// Walks all source arguments.
 fn walk(source: &Source) {
-    let symlinks = match source.request.links {
-        SymlinkMode::Keep | SymlinkMode::KeepAll => Symlinks::Keep,
-        SymlinkMode::Follow => Symlinks::Follow,
-        SymlinkMode::Ignore => Symlinks::Ignore,
-    };
     let kept = source.request.preserve;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
     let options = WalkOptions {
         recursive: true,
-        symlinks,
+        symlinks: source.request.links,
         skip: source.walk.target_directory.get().copied(),
         one_file_system: source.request.skip.other_file_systems,
         is_filtered: source.walk.filter.is_some(),
@@ -227,7 +220,12 @@ impl OfferBuilder<'_> {
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
             OperandKind::Input(file) => self.input(operand, file),
             OperandKind::Directory(dir) => {
-                self.tree(operand, Walker::prefetched(dir.clone(), ahead).filtered(filter).transferred_as(path))
+                let walker = Walker::prefetched(dir.clone(), ahead).filtered(filter).transferred_as(path);
+                let levels_max = match self.source.request.skip.contents {
+                    true => usize::from(root.means_contents()),
+                    false => usize::MAX,
+                };
+                self.tree(operand, walker.limited_to(levels_max))
             }
         }
     }
@@ -264,7 +262,7 @@ impl OfferBuilder<'_> {
                     OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false },
                 )
             }
-            WalkEntry::LeaveDir { complete, is_mount_point, .. } => self.leave_directory(complete, is_mount_point),
+            WalkEntry::LeaveDir { complete, is_unlisted, .. } => self.leave_directory(complete, is_unlisted),
             WalkEntry::Filtered { name, is_hidden } => {
                 reporter.filtered(1);
                 if is_hidden && !self.source.request.compare { Some(()) } else { self.exclude(name) }
@@ -332,13 +330,13 @@ impl OfferBuilder<'_> {
         Some(())
     }
 
-    fn leave_directory(&mut self, is_complete: bool, is_mount_point: bool) -> Option<()> {
+    fn leave_directory(&mut self, is_complete: bool, is_unlisted: bool) -> Option<()> {
         if let Some(OfferedChild { name, .. }) = self.empty.pop() {
             return name.map_or(Some(()), |name| self.exclude(name));
         }
         self.report_exclusions()?;
         if let Some(OpenDirectory { id, hides, has_vanished, .. }) = self.open.pop() {
-            let is_unknown = has_vanished || is_mount_point;
+            let is_unknown = has_vanished || is_unlisted;
             let listing = if is_unknown { ListingEnd::Unknown } else { ListingEnd::from(is_complete && !hides) };
             self.source.lock().machine.end_directory(id, listing);
             self.source.signals.outbox.notify_all();

@@ -10,19 +10,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_base::copy::display_path::own_name;
-use haul_base::copy::spec::Symlinks;
 use haul_base::copy::{End, null};
 use haul_base::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::filter::source_pattern::has_wildcards;
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
+use haul_proto::wire::request::{SourceRequest, Symlinks, TargetOperand};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use crate::fs::{
-    Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, WalkLookup, lookup,
+    Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, MISSING, UNSAFE_LINK,
+    WalkLookup, lookup,
 };
 use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::metrics::reporter::Reporter;
@@ -67,13 +67,14 @@ impl OperandRoot {
         self.identity
     }
 
+    /// Whether it stands for the contents of a directory (`dir/.`).
+    pub fn means_contents(&self) -> bool {
+        self.name.is_none()
+    }
+
     /// The path from the root of the transfer, to which rsync's rules apply.
     pub fn transfer_path(&self, path: &[u8], base: Option<&[u8]>) -> Vec<Name> {
-        let below = |base| Path::new(OsStr::from_bytes(path)).strip_prefix(OsStr::from_bytes(base)).ok();
-        match base.and_then(below) {
-            Some(below) => below.iter().filter_map(|name| Name::new(name.as_bytes()).ok()).collect(),
-            None => self.name.iter().cloned().collect(),
-        }
+        transfer_path(self.name.as_ref(), path, base)
     }
 
     /// The source argument as sent to the target.
@@ -117,6 +118,14 @@ impl OperandRoot {
         };
         // A parent that cannot be opened prevents removal, which the removal reports.
         dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::RemoveFiles))));
+    }
+}
+
+fn transfer_path(name: Option<&Name>, path: &[u8], base: Option<&[u8]>) -> Vec<Name> {
+    let below = |base| Path::new(OsStr::from_bytes(path)).strip_prefix(OsStr::from_bytes(base)).ok();
+    match base.and_then(below) {
+        Some(below) => below.iter().filter_map(|name| Name::new(name.as_bytes()).ok()).collect(),
+        None => name.cloned().into_iter().collect(),
     }
 }
 
@@ -204,8 +213,8 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, OperandRefusal
 pub struct OperandOpener<'a> {
     request: &'a SourceRequest,
     recursive: bool,
-    /// Symbolic links among source arguments are copied, not followed.
-    keeps_links: bool,
+    /// Treatment of source arguments that are symbolic links; those that it ignores are followed.
+    symlinks: Symlinks,
     /// Whether one source argument is copied, which may be a block device.
     is_alone: bool,
     reporter: &'a Reporter,
@@ -244,6 +253,8 @@ enum OperandRefusal {
     BlockDevice,
     #[error("a symbolic link leads out of the base (--dirbase)\nadd --symlinks follow, or omit --dirbase")]
     OutOfBase,
+    #[error("{UNSAFE_LINK}")]
+    UnsafeLink,
     #[error("a pipe is one file")]
     SeveralPipes,
     #[error("standard input cannot be read on another host")]
@@ -272,17 +283,17 @@ impl<'a> OperandOpener<'a> {
     /// For the source arguments of `request`. Invalid ones are reported.
     pub fn new(request: &'a SourceRequest, reporter: &'a Reporter) -> Self {
         let base = match &request.base {
-            Some(base) if request.listed && request.links != SymlinkMode::Follow => {
+            Some(base) if request.listed && !request.links.follows() => {
                 std::fs::canonicalize(OsStr::from_bytes(base)).ok()
             }
             _ => None,
         };
         let (cache, parents) = (FdCache::new(MAX_OPEN_DIRECTORIES), HashMap::new());
-        let keeps_links = request.links == SymlinkMode::KeepAll;
+        let symlinks = if request.judges_operands { request.links } else { Symlinks::Ignore };
         let (recursive, latest_parent) = (request.recursive, None);
         let is_alone = request.operands.len() == 1
             && !(request.listed || request.compare || request.range.is_some() || lookup::is_confined());
-        Self { request, recursive, keeps_links, is_alone, reporter, base, cache, parents, latest_parent }
+        Self { request, recursive, symlinks, is_alone, reporter, base, cache, parents, latest_parent }
     }
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
@@ -293,6 +304,16 @@ impl<'a> OperandOpener<'a> {
                 if error.kind() == io::ErrorKind::NotFound && is_planned(self.request) =>
             {
                 self.reporter.vanished(operand.to_vec());
+                None
+            }
+            Err(OperandRefusal::Io(error) | OperandRefusal::Wildcards(error))
+                if error.kind() == io::ErrorKind::NotFound && self.request.skip.missing =>
+            {
+                self.reporter.left_out(operand.to_vec(), MISSING);
+                None
+            }
+            Err(OperandRefusal::UnsafeLink) => {
+                self.reporter.left_out(operand.to_vec(), UNSAFE_LINK);
                 None
             }
             Err(refusal) => {
@@ -319,6 +340,7 @@ impl<'a> OperandOpener<'a> {
                     let kind = OperandKind::Symlink(parent, name.clone(), points_to, meta);
                     return Ok(OperandRoot { name: Some(name), identity, kind });
                 }
+                (FileType::Symlink, None) if self.symlinks == Symlinks::Safe => return Err(OperandRefusal::UnsafeLink),
                 (FileType::Symlink, None) => None,
                 _ => Some(seen.stat),
             },
@@ -360,9 +382,11 @@ impl<'a> OperandOpener<'a> {
     fn entry_in_parent(&mut self, path: &Path) -> Option<(Dir, Name, WalkLookup)> {
         let name = entry_name(path)?;
         let parent = self.parent_of(path).ok()?;
-        let symlinks = if self.keeps_links { Symlinks::Keep } else { Symlinks::Ignore };
-        let seen = WalkLookup::at(&parent, &name, FollowLinks::Itself, symlinks).ok()?;
-        Some((parent, name, seen))
+        let seen = WalkLookup::at(&parent, &name, FollowLinks::Itself, self.symlinks).ok()?;
+        let depth = transfer_path(Some(&name), path.as_os_str().as_bytes(), self.request.base.as_deref()).len();
+        // What a link leads to is looked up as a whole.
+        let seen = seen.judge(&parent, &name, self.symlinks, depth.saturating_sub(1)).ok()?;
+        (seen.links == FollowLinks::Itself).then_some((parent, name, seen))
     }
 
     /// The parent directory of a file. Search permission is sufficient.

@@ -5,7 +5,7 @@
 //! A separate thread removes them, so that messages are not delayed. The session bounds the queue.
 
 use haul_base::sys::describe::describe;
-use haul_proto::wire::request::SymlinkMode;
+use haul_proto::wire::request::Symlinks;
 
 use super::session::{Source, State};
 use super::source_removal::{SourceRemoval, SourceRemovalOutcome};
@@ -41,7 +41,7 @@ impl Source {
             None => bounds.allow_anywhere(ConfineRights::RemoveFiles),
             Some(base) => operands::allow_base(base, bounds, ConfineRights::RemoveFiles),
         }
-        let below = self.request.links != SymlinkMode::Follow;
+        let below = !self.request.links.follows();
         self.operands.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
     }
 
@@ -49,14 +49,14 @@ impl Source {
     /// it would be unreadable by another.
     pub(super) fn removable(&self, item: &SourceEntry, stat: &FileStat) -> Option<RemovableFile> {
         let is_operand = item.place().is_some_and(|place| place.is_operand);
-        let may_be = self.removes_files() && (is_operand || self.request.links != SymlinkMode::Follow);
+        let may_be = self.removes_files() && (is_operand || !self.request.links.follows());
         may_be.then(|| RemovableFile::file(stat, &self.own_unlinks))
     }
 
     /// Removal data of a symbolic link.
     pub(super) fn removable_link(&self, points_to: &[u8]) -> Option<RemovableFile> {
-        (self.removes_files() && matches!(self.request.links, SymlinkMode::Keep | SymlinkMode::KeepAll))
-            .then(|| RemovableFile::link(points_to))
+        let may_be = self.removes_files() && matches!(self.request.links, Symlinks::Keep | Symlinks::Safe);
+        may_be.then(|| RemovableFile::link(points_to))
     }
 
     /// Queues the entries that the session has verified since the last call.

@@ -24,7 +24,7 @@ use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
-    let mut request = SourceRequest { remove_files: true, ..request(operands, SymlinkMode::Keep) };
+    let mut request = SourceRequest { remove_files: true, ..request(operands, Symlinks::Keep) };
     change(&mut request);
     Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
@@ -299,7 +299,7 @@ fn with_followed_links_nothing_below_an_argument_is_removed() {
         symlink("../outside", tree.join("dir")).unwrap();
         symlink("file", tree.join("link")).unwrap();
         let operand = make_file(temp.path().join("operand"));
-        let source = removing(&[tree, operand.clone()], |request| request.links = SymlinkMode::Follow);
+        let source = removing(&[tree, operand.clone()], |request| request.links = Symlinks::Follow);
         let entries = send_all(&source);
         assert_eq!(entries.len(), 6);
         assert_eq!(finish(&source, &entries), (1, 0));
@@ -376,7 +376,7 @@ fn a_confined_source_removes_only_permitted_files_of_its_arguments() {
     };
     let Some(results) = try_all(&removing(&operands, |request| request.remove_files = false)) else { return };
     results.into_iter().for_each(is_denied);
-    let follows = removing(&operands, |request| request.links = SymlinkMode::Follow);
+    let follows = removing(&operands, |request| request.links = Symlinks::Follow);
     let [in_tree, as_operand, elsewhere] = try_all(&follows).unwrap();
     is_denied(in_tree);
     is_denied(elsewhere);

@@ -25,7 +25,7 @@ use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 use haul_proto::wire::report::{SourceChange, WorkerMessage};
-use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
+use haul_proto::wire::request::{SourceRequest, TargetOperand};
 use haul_proto::wire::storage::CacheUse;
 
 use crate::fs::{FileIdentity, FileStat, WalkFilter};
@@ -232,9 +232,8 @@ impl Source {
     /// Permits reads of the source arguments and everything below, and removals there if requested.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.allow_removal(bounds);
-        if self.request.links == SymlinkMode::Follow {
-            return bounds
-                .allow_reading_anything("symbolic links are followed (--symlinks follow), so all can be read");
+        if self.request.links.follows() {
+            return bounds.allow_reading_anything("symbolic links are followed (--symlinks), so all can be read");
         }
         match &self.request.base {
             _ if !self.request.listed => {}

@@ -20,7 +20,7 @@ use haul_proto::scheduler::{ChunkSizer, WorkItem};
 use haul_proto::wire::frame::RecordTrailer;
 use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, TransferNeed};
-use haul_proto::wire::request::{SourceRequest, SymlinkMode};
+use haul_proto::wire::request::{SourceRequest, Symlinks};
 use haul_proto::wire::write_options::SkipOptions;
 
 use super::offers;
@@ -43,7 +43,7 @@ use crate::testing::source_request;
 pub(super) const NUMBER: CopyNumber = CopyNumber(1);
 const OPERANDS: usize = 1500;
 
-fn source(operands: &[PathBuf], links: SymlinkMode) -> Source {
+fn source(operands: &[PathBuf], links: Symlinks) -> Source {
     source_of(request(operands, links))
 }
 
@@ -55,7 +55,7 @@ fn source_of(request: SourceRequest) -> Source {
     Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
-pub(super) fn request(operands: &[PathBuf], links: SymlinkMode) -> SourceRequest {
+pub(super) fn request(operands: &[PathBuf], links: Symlinks) -> SourceRequest {
     SourceRequest { links, ..source_request(bytes(operands)) }
 }
 
@@ -76,7 +76,7 @@ fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
     let list = PatternList { text: b"*.o".to_vec(), syntax: ListSyntax::Pattern, includes: false };
     let filters =
         FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..FilterOptions::default() };
-    let request = request(&[tree.to_owned()], SymlinkMode::Ignore);
+    let request = request(&[tree.to_owned()], Symlinks::Ignore);
     let request = SourceRequest { skip, filters, tell_left_out: true, ..request };
     let source =
         Source::prepare(request, Reporter::new(ControlWriter::new(io::sink()), false), None, &HostPolicy::default());
@@ -188,7 +188,7 @@ fn a_confined_source_reads_the_requested_files_and_no_later_replacements() {
         symlink(&secret, &operand).unwrap();
     };
     let operands = [inner.parent().unwrap().to_owned(), operand.clone()];
-    let source = source(&operands, SymlinkMode::Keep);
+    let source = source(&operands, Symlinks::Keep);
     assert_eq!(source.operands().iter().flatten().count(), 2);
     let read = confined(
         ConfineNetwork::Streams(None),
@@ -208,7 +208,7 @@ fn a_confined_source_reads_the_requested_files_and_no_later_replacements() {
 fn files_of_one_directory_take_one_descriptor() {
     let temp = tempfile::tempdir().unwrap();
     let operands: Vec<_> = (0..OPERANDS).map(|i| make_file(temp.path().join(format!("f{i}")))).collect();
-    let source = source(&operands, SymlinkMode::Keep);
+    let source = source(&operands, Symlinks::Keep);
     assert_eq!(source.operands().iter().flatten().count(), OPERANDS);
     assert_eq!(descriptors(temp.path()), 1);
     assert_eq!(offers(&source).len(), OPERANDS);
@@ -222,7 +222,7 @@ fn operands_in_many_directories_take_few_descriptors() {
         let files: Vec<_> = (0..OPERANDS).map(|i| make_file(temp.path().join(format!("d{i}/f")))).collect();
         let directories: Vec<_> = files.iter().map(|file| file.parent().unwrap().to_owned()).collect();
         for (operands, entries) in [(files, OPERANDS), (directories, 2 * OPERANDS)] {
-            let source = source(&operands, SymlinkMode::Keep);
+            let source = source(&operands, Symlinks::Keep);
             assert_eq!(source.operands().iter().flatten().count(), OPERANDS);
             assert!(descriptors(temp.path()) <= MAX_OPEN_DIRECTORIES);
             assert_eq!(offers(&source).len(), entries);
@@ -238,7 +238,7 @@ fn a_file_in_a_search_only_directory_can_be_an_argument() {
     let file = make_file(temp.path().join("search/file"));
     std::fs::set_permissions(file.parent().unwrap(), PermissionsExt::from_mode(0o100)).unwrap();
     let read = without_capabilities(move || {
-        let source = source(&[file], SymlinkMode::Keep);
+        let source = source(&[file], Symlinks::Keep);
         (offers(&source).len(), opened(&source, 1))
     });
     assert_eq!(read, (1, 1));
@@ -255,7 +255,7 @@ fn followed_links_do_not_lead_into_the_landing() {
     symlink("../outside", tree.join("above")).unwrap();
     let target_directory = FileStat::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
     let walked = |target_directory: Option<FileIdentity>| {
-        let source = source(std::slice::from_ref(&tree), SymlinkMode::Follow);
+        let source = source(std::slice::from_ref(&tree), Symlinks::Follow);
         target_directory.into_iter().for_each(|target_directory| source.skip_directory(target_directory));
         let left_out = || source.reporter.tally.counters().left_out;
         (offers(&source).len(), left_out())
@@ -268,7 +268,7 @@ fn followed_links_do_not_lead_into_the_landing() {
 #[test]
 fn the_walk_continues_if_streams_find_all_waiting_files_unneeded() {
     in_time(|| {
-        let source = Arc::new(source(&[], SymlinkMode::Keep));
+        let source = Arc::new(source(&[], Symlinks::Keep));
         for at in 0..ENTRY_WINDOW {
             let entry = Entry {
                 place: EntryLocation::Operand(0),
@@ -349,7 +349,7 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_copy_is_sto
                 println!("SKIPPED: no disk here");
                 return;
             }
-            let source = source(std::slice::from_ref(&path), SymlinkMode::Keep);
+            let source = source(std::slice::from_ref(&path), Symlinks::Keep);
             assert_eq!(offers(&source).len(), 1);
             source.handle_peer(&needs(0, vec![TransferNeed::All])).unwrap();
             let mut sink = StoppingSink { source: &source, at, frames: Vec::new() };
@@ -373,7 +373,7 @@ fn a_paused_source_gives_no_work_until_resumed_or_stopped() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| make_file(temp.path().join(name)));
-        let source = Arc::new(source(&paths, SymlinkMode::Keep));
+        let source = Arc::new(source(&paths, Symlinks::Keep));
         assert_eq!(offers(&source).len(), 2);
         source.pause(true);
         source.handle_peer(&needs(0, vec![TransferNeed::All; 2])).unwrap();
@@ -396,7 +396,7 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
         let temp = tempfile::tempdir().unwrap();
         let file = make_file(temp.path().join("tree/file"));
         let paths = bytes(&[file.clone(), temp.path().join("gone"), temp.path().join("tree")]);
-        let source = source_of(SourceRequest { listed: true, ..request(&[], SymlinkMode::Keep) });
+        let source = source_of(SourceRequest { listed: true, ..request(&[], Symlinks::Keep) });
         assert!(source.add_listed(SourceBatch { first: 0, paths, last: false }).is_ok());
         assert!(source.add_listed(SourceBatch { first: 3, paths: bytes(&[file]), last: true }).is_ok());
         source.walk();
@@ -421,9 +421,9 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
 fn a_source_without_a_promised_list_rejects_one_and_a_waiting_walk_can_be_stopped() {
     in_time(|| {
         let batch = || SourceBatch { first: 0, paths: Vec::new(), last: true };
-        let none = source(&[], SymlinkMode::Keep);
+        let none = source(&[], Symlinks::Keep);
         assert_eq!(none.add_listed(batch()), Err(ProtocolError::Unasked("a listed source argument")));
-        let waiting = Arc::new(source_of(SourceRequest { listed: true, ..request(&[], SymlinkMode::Keep) }));
+        let waiting = Arc::new(source_of(SourceRequest { listed: true, ..request(&[], Symlinks::Keep) }));
         let walk = Arc::clone(&waiting);
         let walking = std::thread::spawn(move || walk.walk());
         waiting.stop();
@@ -439,7 +439,7 @@ fn a_confined_source_of_a_list_reads_below_its_base_alone() {
     symlink("../outside", temp.path().join("base/way")).unwrap();
     let base = temp.path().join("base");
     let known = Some(base.as_os_str().as_bytes().to_vec());
-    let source = source_of(SourceRequest { listed: true, base: known, ..request(&[], SymlinkMode::Keep) });
+    let source = source_of(SourceRequest { listed: true, base: known, ..request(&[], Symlinks::Keep) });
     let paths = bytes(&[inside.clone(), base.join("way/file")]);
     source.add_listed(SourceBatch { first: 0, paths, last: true }).unwrap();
     let allow = |bounds: &mut ConfineBounds| source.allow(bounds);

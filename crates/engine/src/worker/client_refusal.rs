@@ -52,7 +52,7 @@ pub enum ClientRefusal {
     #[error("this server requires encryption\nomit --no-encrypt")]
     ClearText,
     /// The targets of symbolic links.
-    #[error("a server follows no symbolic links\nomit --symlinks follow")]
+    #[error("a server follows no symbolic links\nomit --symlinks")]
     LinkTargets,
     /// Set-id or sticky bits.
     #[error("a server sets no set-id or sticky bits\nuse three digits for --mode")]

@@ -19,7 +19,7 @@ use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::request::{
-    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, SymlinkMode, TargetRequest,
+    ControllerMessage, SessionSettings, SocketOptions, SourceRequest, Symlinks, TargetRequest,
 };
 use haul_proto::wire::storage::{CacheUse, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, WriteOptions};
@@ -79,6 +79,8 @@ impl ClientLimits {
             base,
             recursive: _,
             links,
+            // A link that is an argument and not kept is refused by the confined lookup.
+            judges_operands: _,
             skip: _,
             live: _,
             // All attributes of a readable file may be read; the target decides about their use.
@@ -125,7 +127,9 @@ impl ClientLimits {
             let (access, act) = (ServedAccess::ReadOnly, ForbiddenAct::SourceRemoval);
             return Err(ClientRefusal::Access { access, act });
         }
-        refuse_following(*links)?;
+        if links.follows() {
+            return Err(ClientRefusal::LinkTargets);
+        }
         match pipe {
             PipeKind::No | PipeKind::Growing(_) => Ok(()),
             PipeKind::Standard | PipeKind::Named => Err(no_pipe(operands.first())),
@@ -201,7 +205,9 @@ impl ClientLimits {
             inside(path)?;
         }
         hold_modes(modes)?;
-        compare.map_or(Ok(()), refuse_following)?;
+        if compare.is_some_and(Symlinks::follows) {
+            return Err(ClientRefusal::LinkTargets);
+        }
         hold_metadata(metadata, compare.is_none())?;
         hold_other_directories(sync)?;
         self.hold_partial(partial)?;
@@ -351,13 +357,6 @@ fn has_digests_of_target(settings: &SessionSettings) -> bool {
     settings.checksum.as_ref().is_some_and(|checksum| !checksum.at_source)
 }
 
-fn refuse_following(links: SymlinkMode) -> Result<(), ClientRefusal> {
-    match links {
-        SymlinkMode::Keep | SymlinkMode::Ignore | SymlinkMode::KeepAll => Ok(()),
-        SymlinkMode::Follow => Err(ClientRefusal::LinkTargets),
-    }
-}
-
 /// Refuses deltas, because their hashes reveal the contents of existing files. Where haul chooses the mode, deltas are
 /// off.
 fn hold_delta(rules: &mut DeltaOptions, refusal: ClientRefusal) -> Result<(), ClientRefusal> {
@@ -439,8 +438,8 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
 /// Refuses access control, extended attributes and special files, and owners and modes for a copy: its files belong to
 /// the server.
 fn hold_metadata(metadata: &MetadataOptions, is_copy: bool) -> Result<(), ClientRefusal> {
-    let MetadataOptions { rights, times: _, is_required: _, owners: _, preserve } = metadata;
-    if rights.any() && is_copy {
+    let MetadataOptions { rights, executability, times: _, is_required: _, owners: _, preserve } = metadata;
+    if (rights.any() || *executability) && is_copy {
         return Err(ClientRefusal::OwnersAndModes);
     }
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *preserve;

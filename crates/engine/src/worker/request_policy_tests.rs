@@ -74,7 +74,7 @@ fn of_target(access: ServedAccess, change: impl FnOnce(&mut TargetRequest)) -> R
 
 #[test]
 fn access_decides_reading_and_writing() {
-    let compares = |request: &mut TargetRequest| request.compare = Some(SymlinkMode::Keep);
+    let compares = |request: &mut TargetRequest| request.compare = Some(Symlinks::Keep);
     let digests = |request: &mut TargetRequest| request.digest_existing = true;
     let checksum = |at_source| {
         Some(ChecksumRequest { algorithm: ChecksumAlgorithm::Md5, at_source, against: ChecksumSource::Nothing })
@@ -155,11 +155,15 @@ fn clients_cannot_start_programs_or_set_server_options() {
     assert!(of_source(ServedAccess::Both, |request| request.listed = true).is_err());
     assert!(of_source(ServedAccess::Both, |request| request.base = Some(b"../x".to_vec())).is_err());
     assert!(of_source(ServedAccess::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
-    assert!(of_source(ServedAccess::Both, |request| request.links = SymlinkMode::Follow).is_err());
-    assert!(of_target(ServedAccess::Both, |request| request.compare = Some(SymlinkMode::Follow)).is_err());
+    for links in [Symlinks::Follow, Symlinks::FollowUnsafe, Symlinks::FollowDirectories] {
+        assert!(of_source(ServedAccess::Both, |request| request.links = links).is_err());
+        assert!(of_target(ServedAccess::Both, |request| request.compare = Some(links)).is_err());
+    }
+    assert!(of_source(ServedAccess::Both, |request| request.links = Symlinks::Safe).is_ok());
+    assert!(of_target(ServedAccess::Both, |request| request.metadata.executability = true).is_err());
     assert!(of_target(ServedAccess::Both, |request| request.metadata.rights.mode = true).is_err());
     let compares_modes = |request: &mut TargetRequest| {
-        (request.metadata.rights, request.compare) = (RightsOptions::ALL, Some(SymlinkMode::Keep))
+        (request.metadata.rights, request.compare) = (RightsOptions::ALL, Some(Symlinks::Keep))
     };
     assert!(of_target(ServedAccess::Both, compares_modes).is_ok());
     assert!(of_target(ServedAccess::Both, |request| request.partial.journal_dir = Some(b"x".to_vec())).is_err());

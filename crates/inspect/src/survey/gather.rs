@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use haul_base::copy::display_path::{below, own_name};
 use haul_base::copy::error::Error;
-use haul_base::copy::spec::{Symlinks, names_null};
+use haul_base::copy::spec::names_null;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_engine::FileExtents;
@@ -276,7 +276,7 @@ impl SurveyResult {
                 listener(SurveyProgress { stage: SurveyStage::Sampling, files, bytes })
             })
         });
-        let links = if ask.symlinks == Symlinks::Follow { FollowLinks::Followed } else { FollowLinks::Itself };
+        let links = if ask.symlinks.follows() { FollowLinks::Followed } else { FollowLinks::Itself };
         let duplicates = self.catalog.map(|catalog| {
             let tell = |bytes| listener(SurveyProgress { stage: SurveyStage::Comparing, files, bytes });
             duplicates::find(catalog, links, deadline, cancel, tell)

@@ -10,6 +10,8 @@ wire_struct! {
     pub struct MetadataOptions {
         /// Modes, owners and groups.
         pub rights: RightsOptions,
+        /// Without preserved modes, files that replace others, or stay, are executable as the source's are.
+        pub executability: bool,
         /// Times of modification.
         pub times: TimeOptions,
         /// Modes and times that cannot be set are failures: an option asks for them.

@@ -151,7 +151,9 @@ wire_struct! {
         /// Copy directories with their contents.
         pub recursive: bool,
         /// Treatment of symbolic links.
-        pub links: SymlinkMode,
+        pub links: Symlinks,
+        /// Treat links that are arguments like those below, unless those are skipped; otherwise, they are followed.
+        pub judges_operands: bool,
         /// Entries that the walk skips.
         pub skip: SkipOptions,
         /// Treatment of entries that change while they are copied.
@@ -187,16 +189,31 @@ wire_struct! {
 
 wire_enum! {
     /// Treatment of symbolic links below a source argument.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum SymlinkMode: "treatment of links" {
-        /// Offer links below an argument as links. Follow a link that is an argument.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+    pub enum Symlinks: "treatment of links" {
+        /// Recreate the links.
+        #[default]
         Keep = 0,
-        /// Offer the entry that a link points to.
+        /// Copy their targets.
         Follow = 1,
-        /// Skip links below an argument. Follow a link that is an argument.
+        /// Skip them.
         Ignore = 2,
-        /// Offer all links as links, including arguments.
-        KeepAll = 3,
+        /// Recreate the links, except unsafe ones: their texts lead out of the copied tree.
+        Safe = 3,
+        /// Recreate the links, but copy the targets of unsafe ones.
+        FollowUnsafe = 4,
+        /// Recreate the links, but copy the directories that they point to.
+        FollowDirectories = 5,
+    }
+}
+
+impl Symlinks {
+    /// Whether some links are followed, which may lead anywhere.
+    pub fn follows(self) -> bool {
+        match self {
+            Self::Follow | Self::FollowUnsafe | Self::FollowDirectories => true,
+            Self::Keep | Self::Ignore | Self::Safe => false,
+        }
     }
 }
 
@@ -249,7 +266,7 @@ wire_struct! {
         /// Meaning of the path.
         pub pipe: PipeKind,
         /// Compare without writing, with a source that treats symbolic links in this way.
-        pub compare: Option<SymlinkMode>,
+        pub compare: Option<Symlinks>,
         /// Receive a range of a file, or complete files from their ranges.
         pub range: Option<TargetRange> as Trailing,
     } checked by check_target
@@ -376,8 +393,8 @@ mod tests {
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
                 listed: true,
                 base: Some(b"/data".to_vec()),
-                links: SymlinkMode::Ignore,
-                skip: SkipOptions { unreadable: true, empty_directories: false, other_file_systems: true },
+                links: Symlinks::Ignore,
+                skip: SkipOptions { unreadable: true, other_file_systems: true, ..SkipOptions::default() },
                 live: LiveSourceOptions { refuse_growing: true, is_planned: false },
                 filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
@@ -407,7 +424,7 @@ mod tests {
                 delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
                 sync: SyncOptions { into: true, ..SyncOptions::default() },
                 pipe: PipeKind::Standard,
-                compare: Some(SymlinkMode::Follow),
+                compare: Some(Symlinks::Follow),
                 ..samples::target_request()
             }),
             ControllerMessage::Listen { address: None },

@@ -3,7 +3,7 @@
 use super::handshake::CipherSuite;
 use super::list_batch::ListedKinds;
 use super::pipe::PipeKind;
-use super::request::{SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
+use super::request::{SessionSettings, SourceRequest, Symlinks, TargetRequest};
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::compression::CompressionPolicy;
 use crate::cpus::Cpus;
@@ -44,7 +44,8 @@ pub fn source_request() -> SourceRequest {
         listed: false,
         base: None,
         recursive: true,
-        links: SymlinkMode::Keep,
+        links: Symlinks::Keep,
+        judges_operands: false,
         skip: Default::default(),
         live: Default::default(),
         preserve: Default::default(),

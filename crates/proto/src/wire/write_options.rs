@@ -22,6 +22,11 @@ wire_struct! {
         pub empty_directories: bool,
         /// Other file systems below a source argument: their mount points count as empty directories.
         pub other_file_systems: bool,
+        /// Source arguments that do not exist.
+        pub missing: bool,
+        /// Contents of directories. Of a source argument that means contents (`dir/.`), those one level down are
+        /// copied.
+        pub contents: bool,
     }
 }
 

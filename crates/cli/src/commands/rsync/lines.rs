@@ -13,11 +13,13 @@ use haul_base::copy::event::{ChangeKind, ChangeReasons, EntryKind, Event, ItemCh
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::CopySpec;
 use haul_base::copy::summary::Summary;
+use haul_engine::fs::{MISSING, UNSAFE_LINK};
 use haul_show::Show;
 use haul_show::output_place::OutputPlace;
 use haul_show::units::count;
 use rustix::fs::OFlags;
 
+use super::listing::list_line;
 use super::status;
 use super::translate::RsyncMeaning;
 
@@ -36,6 +38,8 @@ pub struct RsyncLines {
     /// Whether the format contains `%i`.
     has_flags: bool,
     sources: Vec<Location>,
+    /// The base of relative sources.
+    base: Option<PathBuf>,
     /// The target as its reports name it, without a slash at the end.
     target: Vec<u8>,
     status: Rc<Cell<u8>>,
@@ -98,7 +102,7 @@ impl RsyncLines {
             (false, 0) => None,
         };
         let format = style.out_format.as_ref().map(|format| format.as_bytes()).or(default).map(<[u8]>::to_vec);
-        let format = format.filter(|_| !style.is_quiet);
+        let format = format.filter(|_| !style.is_quiet && !style.lists_only);
         let mut lines = Self {
             out: Box::new(io::stdout().lock()),
             log,
@@ -106,6 +110,7 @@ impl RsyncLines {
             format,
             style,
             sources: copy.sources.clone(),
+            base: copy.options.source.base.clone().filter(|_| copy.source_host() == &Host::Local),
             target: without_slash(copy.target.path.as_os_str().as_bytes()).to_vec(),
             status,
             started: Instant::now(),
@@ -113,9 +118,15 @@ impl RsyncLines {
             held: Some(Vec::new()),
             lost: None,
         };
-        if lines.style.verbosity > 0 && lines.style.is_recursive {
+        if lines.style.verbosity > 0 && !lines.style.lists_only {
             let is_pull = copy.source_host() != &Host::Local;
-            lines.print(if is_pull { "receiving incremental file list" } else { "sending incremental file list" });
+            match (lines.style.is_recursive, lines.style.has_directories, is_pull) {
+                (true, _, true) => lines.print("receiving incremental file list"),
+                (true, _, false) => lines.print("sending incremental file list"),
+                (false, true, true) => lines.print("receiving file list ... done"),
+                (false, true, false) => lines.print("building file list ... done"),
+                (false, false, _) => {}
+            }
         }
         Ok(lines)
     }
@@ -146,6 +157,13 @@ impl RsyncLines {
         let ItemReport { path, item, size, .. } = item;
         let Some(path) = self.relative(path, item) else { return };
         self.tally.add(item);
+        if self.style.lists_only {
+            let line = self
+                .source_of(&path)
+                .and_then(|source| list_line(&source, item.what, &path, self.style.keeps_links).ok());
+            let logged = line.clone().unwrap_or_default();
+            return self.line(&path, Some(item.what), line, logged);
+        }
         if self.format.is_none() && self.log.is_none() {
             return;
         }
@@ -159,7 +177,8 @@ impl RsyncLines {
         let flags = flags(item.what, item.change, self.style.keeps_times);
         // Files with other metadata alone are listed with -i.
         let is_shown = is_transfer(item) || item.what == EntryKind::Directory || self.has_flags;
-        let link = if item.what == EntryKind::Symlink { self.link_of(path) } else { String::new() };
+        let link = if item.what == EntryKind::Symlink { self.text_of(path) } else { None };
+        let link = link.map_or_else(String::new, |text| format!(" -> {text}"));
         let format = self.format.as_ref().filter(|_| is_shown);
         let line = format.map(|format| expand(format, &flags, &name, &link, size.unwrap_or(0)));
         self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
@@ -216,22 +235,31 @@ impl RsyncLines {
         has_contents.then(|| b".".to_vec())
     }
 
-    /// A path at the source as rsync names it: without a directory of which only the contents are copied.
+    /// A path at the source as rsync names it: from the directory of its source down, or from that itself if only its
+    /// contents are copied.
     fn below_source<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        if let Some(base) = &self.base {
+            let below = path.strip_prefix(base.as_os_str().as_bytes());
+            return below.and_then(|below| below.strip_prefix(b"/")).unwrap_or(path);
+        }
         let sources = self.sources.iter().map(|source| source.path.as_os_str().as_bytes());
-        let roots = sources.filter_map(|source| source.strip_suffix(b"."));
-        roots.filter_map(|root| path.strip_prefix(root)).next().unwrap_or(path)
+        let roots =
+            sources.map(|source| &source[..source.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1)]);
+        roots.filter_map(|root| path.strip_prefix(root)).min_by_key(|below| below.len()).unwrap_or(path)
     }
 
-    /// ` -> TARGET` of a symbolic link at a local source.
-    fn link_of(&self, path: &[u8]) -> String {
+    /// The text of a symbolic link at a local source.
+    fn text_of(&self, path: &[u8]) -> Option<String> {
         let to = self.source_of(path).and_then(|link| std::fs::read_link(link).ok());
-        to.map(|to| format!(" -> {}", shown(to.as_os_str().as_bytes()))).unwrap_or_default()
+        to.map(|to| shown(to.as_os_str().as_bytes()))
     }
 
     /// The entry at a local source.
     fn source_of(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
+        if let Some(base) = &self.base {
+            return Some(base.join(path));
+        }
         let local = self.sources.iter().filter(|source| source.host == Host::Local);
         local
             .filter_map(|source| {
@@ -286,12 +314,12 @@ impl RsyncLines {
     }
 }
 
-/// A name as rsync prints it: `\\#ooo` for control characters and for bytes that are no UTF-8.
-fn shown(name: &[u8]) -> String {
+/// A name as rsync prints it: `\\#ooo` for control characters other than a tab, and for bytes that are no UTF-8.
+pub(super) fn shown(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         for c in chunk.valid().chars() {
-            match c.is_control() {
+            match c.is_control() && c != '\t' {
                 true => text.push_str(&format!("\\#{:03o}", u32::from(c))),
                 false => text.push(c),
             }
@@ -380,13 +408,22 @@ impl Observer for RsyncLines {
             Event::Item(item) => self.item(item),
             Event::FileFailed { path, message, .. } if message.starts_with(SKIPPED) && !self.style.is_recursive => {
                 self.tally.skipped += 1;
-                self.print(&format!("skipping directory {}", shown(path)));
+                self.print(&format!("skipping directory {}", shown(without_slash(self.below_source(path)))));
             }
             // A list or several sources may name one entry twice: rsync copies it once.
             Event::FileFailed { message, .. } if message.starts_with(NAMED_TWICE) => self.tally.skipped += 1,
             Event::FileFailed { path, message, .. } => {
                 let what = message.lines().next().unwrap_or_default();
                 self.error(&format!("rsync: \"{}\": {what}", shown(path)));
+            }
+            Event::Skipped(skipped) if skipped.reason == MISSING => {}
+            Event::Skipped(skipped) if skipped.reason == UNSAFE_LINK => {
+                let path = self.below_source(&skipped.path);
+                let text = self.text_of(path).unwrap_or_default();
+                let line = format!("ignoring unsafe symlink \"{}\" -> \"{text}\"", shown(path));
+                if self.style.verbosity > 0 {
+                    self.print(&line);
+                }
             }
             Event::Skipped(skipped) if !self.style.is_quiet => {
                 let line = format!("skipping non-regular file \"{}\"", shown(self.below_source(&skipped.path)));

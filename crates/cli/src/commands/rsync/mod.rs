@@ -3,7 +3,9 @@
 //! A dialect is no engine: [`translate()`] makes haul's options of rsync's, and [`lines`] shows haul's events as rsync does.
 
 mod lines;
+mod listing;
 mod status;
+mod stop_time;
 mod translate;
 mod words;
 
@@ -12,7 +14,6 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::rc::Rc;
 
 use haul_control::operand::host_prefix;
@@ -71,19 +72,20 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     let mut meaning = translate(&line)?;
     let mut operands = line.operands;
     refuse_daemons(&operands)?;
-    if let [_] = operands.as_slice()
-        && meaning.files_from.is_none()
-    {
-        return Err(UsageError::new("listing a source is not supported: name a destination").into());
+    if meaning.lists_only {
+        aim_at_nothing(&mut operands)?;
     }
     anchor(&mut meaning, &mut operands)?;
-    if meaning.ignores_missing {
-        remove_missing(&mut operands);
-    }
     let values = super::copy_values(std::mem::take(&mut meaning.words), &operands)?;
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
+    plan.copy.options.metadata.executability = meaning.keeps_executability;
+    plan.copy.options.source.skip.missing = meaning.ignores_missing;
+    // All kinds of entries are listed.
+    plan.copy.options.metadata.preserve.devices |= meaning.lists_only;
+    plan.copy.options.metadata.preserve.specials |= meaning.lists_only;
+    plan.copy.options.source.skip.contents = !meaning.is_recursive && meaning.has_directories;
     let rules: Vec<_> = meaning.rules.iter().map(|(kind, rule)| (*kind, rule.as_slice())).collect();
     if !rules.is_empty() {
         let rules = rsync_rules(rules, meaning.is_null).map_err(|error| UsageError::new(error.to_string()))?;
@@ -119,7 +121,7 @@ fn usage() -> String {
 }
 
 /// A list of `--files-from` as haul reads lists: without comments, and with paths relative to the source.
-fn relative_list(list: &OsStr, is_null: bool) -> anyhow::Result<OsString> {
+fn relative_list(list: &OsStr, is_null: bool, has_directories: bool) -> anyhow::Result<OsString> {
     let shown = escape(list.as_bytes());
     let mut text = Vec::new();
     let read = match list.as_bytes() {
@@ -130,12 +132,14 @@ fn relative_list(list: &OsStr, is_null: bool) -> anyhow::Result<OsString> {
     let end = if is_null { 0 } else { b'\n' };
     let file = memfd_create("files-from", MemfdFlags::CLOEXEC)?;
     let mut out = io::BufWriter::new(std::fs::File::from(file));
-    let is_comment = |line: &[u8]| !is_null && matches!(line.first(), Some(b'#' | b';'));
+    let is_comment = |line: &[u8]| matches!(line.first(), Some(b'#' | b';'));
     for line in text.split(|byte| *byte == end || !is_null && *byte == b'\r').filter(|line| !is_comment(line)) {
         let path = line.iter().position(|byte| *byte != b'/').map_or(&b""[..], |start| &line[start..]);
         let path = if path.is_empty() && !line.is_empty() { b"." } else { path };
         if !path.is_empty() {
             out.write_all(path)?;
+            // `DIR/` has its contents listed, `DIR` has not.
+            out.write_all(if has_directories && path.ends_with(b"/") { b"." } else { b"" })?;
             out.write_all(&[end])?;
         }
     }
@@ -143,6 +147,18 @@ fn relative_list(list: &OsStr, is_null: bool) -> anyhow::Result<OsString> {
     // The copy reads it by this name, until the process ends.
     let name = format!("/proc/self/fd/{}", file.into_raw_fd());
     Ok(name.into())
+}
+
+/// A listing is a dry run to a target that does not exist.
+fn aim_at_nothing(operands: &mut Vec<OsString>) -> Result<(), UsageError> {
+    operands.truncate(operands.len().saturating_sub(1).max(1));
+    if let Some(source) = operands.iter().find(|source| !host_prefix(source).is_empty()) {
+        return Err(UsageError::new(format!("{}: a list of another host is not supported", escape(source.as_bytes())))
+            .remedy("run rsync --list-only there"));
+    }
+    let nothing = std::env::temp_dir().join(format!("haul-lists-{}/", std::process::id()));
+    operands.push(nothing.into());
+    Ok(())
 }
 
 /// Refuses `HOST::MODULE` and `rsync://`.
@@ -166,7 +182,7 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::R
             return Err(UsageError::new("--files-from takes one source directory and a destination").into());
         }
         let base = operands.remove(0);
-        let list = relative_list(list, meaning.is_null)?;
+        let list = relative_list(list, meaning.is_null, meaning.has_directories)?;
         meaning.words.extend([with("--infiles", "", &list), with("--dirbase", "", &base)]);
         return Ok(());
     }
@@ -191,11 +207,4 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::R
     }
     meaning.words.extend(base.map(|base| with("--dirbase", "", OsStr::from_bytes(&base))));
     Ok(())
-}
-
-/// Removes local sources that are missing (`--ignore-missing-args`).
-fn remove_missing(operands: &mut Vec<OsString>) {
-    let Some(target) = operands.pop() else { return };
-    operands.retain(|source| !host_prefix(source).is_empty() || Path::new(source).symlink_metadata().is_ok());
-    operands.push(target);
 }

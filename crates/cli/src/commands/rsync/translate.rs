@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use haul_proto::filter::RsyncRuleOption;
 
+use super::stop_time::seconds_until;
 use super::words::{RsyncLine, TypedOption};
 use crate::args::UsageError;
 use crate::args::letters::with;
@@ -33,6 +34,12 @@ pub struct RsyncMeaning {
     pub log_file: Option<OsString>,
     /// Directories are copied with their contents.
     pub is_recursive: bool,
+    /// Directories are copied without their contents, if not with them.
+    pub has_directories: bool,
+    /// The source is listed, and nothing copied.
+    pub lists_only: bool,
+    /// `-l`.
+    pub keeps_links: bool,
     /// `-R`.
     pub is_relative: bool,
     /// `-0`: names in lists end with NUL.
@@ -41,6 +48,8 @@ pub struct RsyncMeaning {
     pub files_from: Option<OsString>,
     /// `--ignore-missing-args`.
     pub ignores_missing: bool,
+    /// `-E`.
+    pub keeps_executability: bool,
     /// Filter rules, in their order.
     pub rules: Vec<(RsyncRuleOption, Vec<u8>)>,
     /// `--force`: a file may replace a directory with contents.
@@ -88,6 +97,11 @@ impl Effective<'_> {
         self.line.options.iter().rfind(means)
     }
 
+    /// Whether a switch is on by its own name, not by `-a`.
+    fn is_named(&self, wanted: &str) -> bool {
+        self.line.options.iter().rfind(|option| name(option) == wanted).is_some_and(|option| !option.is_negated)
+    }
+
     fn count(&self, wanted: &str) -> u8 {
         let typed = self.line.options.iter().filter(|option| name(option) == wanted && !option.is_negated);
         u8::try_from(typed.count()).unwrap_or(u8::MAX)
@@ -102,33 +116,39 @@ impl Effective<'_> {
 pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     let effective = Effective { line };
     let is_on = |name: &str| effective.is_on(name);
+    let has_list = effective.argument("files-from").is_some();
+    let lists_only = is_on("list-only") || line.operands.len() == 1 && !has_list;
     let mut meaning = RsyncMeaning {
         verbosity: if effective.is_off("verbose") { 0 } else { effective.count("verbose") },
         is_quiet: is_on("quiet"),
         itemises: is_on("itemize-changes"),
-        is_dry: is_on("dry-run"),
+        is_dry: is_on("dry-run") || lists_only,
         keeps_times: is_on("times"),
         has_statistics: is_on("stats"),
         out_format: effective.argument("out-format").map(OsStr::to_owned),
         log_file: effective.argument("log-file").map(OsStr::to_owned),
-        is_recursive: is_on("recursive"),
+        // With a list, -a does not imply -r.
+        is_recursive: if has_list { effective.is_named("recursive") } else { is_on("recursive") },
+        has_directories: is_on("dirs") || is_on("old-dirs") || (has_list || lists_only) && !effective.is_off("dirs"),
+        lists_only,
+        keeps_links: is_on("links"),
         is_relative: is_on("relative"),
         is_null: is_on("from0"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),
+        keeps_executability: is_on("executability"),
         replaces_trees: is_on("force"),
         rules: rules(line, is_on("cvs-exclude")),
         ..RsyncMeaning::default()
     };
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |word: &str| words.push(word.into());
-    if meaning.is_recursive {
+    if meaning.is_recursive || meaning.has_directories {
         add("--recursive");
     }
-    add(match (is_on("copy-links"), is_on("links")) {
-        (true, _) => "--symlinks=follow",
-        (false, true) => "--symlinks=keep",
-        (false, false) => "--symlinks=ignore",
+    add(match symlinks(&effective)? {
+        "--symlinks=ignore" if lists_only => "--symlinks=keep",
+        symlinks => symlinks,
     });
     if !is_on("times") {
         add("--no-times");
@@ -146,7 +166,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     }
     let deletes = ["delete", "delete-before", "delete-during", "delete-delay", "delete-after", "delete-excluded"];
     if deletes.iter().any(|name| is_on(name)) {
-        if !meaning.is_recursive && !is_on("dirs") {
+        if !meaning.is_recursive && !meaning.has_directories {
             return Err(UsageError::new("--delete does not work without --recursive (-r) or --dirs (-d)"));
         }
         let when = match (is_on("delete-before"), is_on("delete-delay") || is_on("delete-after")) {
@@ -170,6 +190,41 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     }
     meaning.words = words;
     Ok(meaning)
+}
+
+/// The treatment of symbolic links.
+fn symlinks(effective: &Effective<'_>) -> Result<&'static str, UsageError> {
+    let is_on = |name: &str| effective.is_on(name);
+    if is_on("copy-links") {
+        return Ok("--symlinks=follow");
+    }
+    match (is_on("links"), is_on("copy-unsafe-links"), is_on("copy-dirlinks"), is_on("safe-links")) {
+        (true, false, false, false) => Ok("--symlinks=keep"),
+        (true, false, false, true) => Ok("--symlinks=safe"),
+        // No unsafe link is left to be skipped.
+        (true, true, false, _) => Ok("--symlinks=follow-unsafe"),
+        (true, false, true, false) => Ok("--symlinks=follow-dirs"),
+        (true, _, true, _) => {
+            Err(UsageError::new("--copy-dirlinks is not supported with --copy-unsafe-links or --safe-links"))
+        }
+        (false, false, false, _) => Ok("--symlinks=ignore"),
+        (false, ..) => Err(UsageError::new(
+            "--copy-unsafe-links and --copy-dirlinks are not supported without --links (-l) or --copy-links (-L)",
+        )),
+    }
+}
+
+/// The longest time limit: 365 days.
+const TIME_MAX_S: u64 = 365 * 24 * 3600;
+
+/// `--stop-after` or `--stop-at`, in seconds.
+fn stop(typed: &TypedOption, text: &str) -> Result<Vec<OsString>, UsageError> {
+    let minutes = || text.parse::<u64>().ok()?.checked_mul(60);
+    let seconds = if name(typed) == "stop-at" { seconds_until(text) } else { minutes() };
+    match seconds.filter(|seconds| *seconds > 0) {
+        Some(seconds) => Ok(vec![format!("--timelimit={}", seconds.min(TIME_MAX_S)).into()]),
+        None => Err(UsageError::new(format!("invalid --{} value: {text}", name(typed)))),
+    }
 }
 
 /// The filter rules of all options. CVS's come last.
@@ -216,7 +271,7 @@ fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// Options that [`translate()`] has treated, or the display.
-const TREATED: [&str; 42] = [
+const TREATED: [&str; 48] = [
     "cvs-exclude",
     "exclude",
     "exclude-from",
@@ -232,6 +287,12 @@ const TREATED: [&str; 42] = [
     "recursive",
     "links",
     "copy-links",
+    "copy-unsafe-links",
+    "copy-dirlinks",
+    "safe-links",
+    "dirs",
+    "old-dirs",
+    "list-only",
     "times",
     "perms",
     "owner",
@@ -282,7 +343,7 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
     match (name.as_str(), typed.is_negated) {
         ("timeout" | "contimeout", _) if text.parse::<u64>().is_ok_and(|seconds| seconds < 3) => return Ok(None),
         ("temp-dir" | "partial-dir", _) => return Ok(None),
-        ("stop-after", false) => return one(format!("--timelimit={text}m")),
+        ("stop-after" | "stop-at", false) => return stop(typed, text).map(Some),
         ("compress-choice", false) => match text {
             "none" => return one("--compress=off".into()),
             "auto" | "zlib" | "zlibx" => return one("--compress=auto".into()),

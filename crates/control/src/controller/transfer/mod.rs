@@ -139,7 +139,7 @@ impl<'a> TransferController<'a> {
         if self.copy.list.is_none() && operands.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let is_missing = operands.iter().any(Option::is_none);
+        let is_missing = operands.iter().any(Option::is_none) && !self.copy.options.source.skip.missing;
         let (operands, below) = (numbered(operands), parents_of_sources(self.copy)?);
         refuse_twins(&operands, &below)?;
         self.reports.set_operands(&operands, &below);

@@ -33,6 +33,11 @@ use crate::fs::walk::walk_level::{QueuedSubdirectory, WalkLevel};
 use crate::fs::walk::walk_prefetch::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 
+/// Why a source argument is skipped that does not exist.
+pub const MISSING: &str = "does not exist";
+/// Why an unsafe link is skipped ([`Symlinks::Safe`]).
+pub const UNSAFE_LINK: &str = "is an unsafe symbolic link: it may lead out of the copied tree";
+
 /// One entry of a walk. Entries between a [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] are in that directory
 /// or below.
 #[derive(Debug)]
@@ -52,12 +57,12 @@ pub enum WalkEntry {
         parent: Dir,
         /// Its name there.
         name: Name,
-        /// Whether `name` is a link to follow to the file (only with [`Symlinks::Follow`]).
+        /// Whether `name` is a link to follow to the file (only if [`Symlinks::follows`]).
         links: FollowLinks,
         /// Its properties.
         stat: FileStat,
     },
-    /// A symbolic link (only with [`Symlinks::Keep`]).
+    /// A symbolic link that is copied as such.
     Symlink {
         /// Its directory.
         parent: Dir,
@@ -86,8 +91,8 @@ pub enum WalkEntry {
         /// Whether all its entries were found, or excluded with a reason. `false` after a failure in this directory
         /// itself, not in subdirectories.
         complete: bool,
-        /// Whether it is a mount point below the root, whose contents were not listed.
-        is_mount_point: bool,
+        /// Whether its contents were not listed: it is a mount point below the root, or as deep as the walk goes.
+        is_unlisted: bool,
     },
     /// The innermost open directory was removed during or after its listing. Its [`WalkEntry::LeaveDir`] follows, and
     /// counts as complete.
@@ -147,6 +152,10 @@ pub struct Walker<'a> {
     filter: Option<&'a WalkFilter>,
     /// The root's directory and name in the transfer, for rsync's rules.
     place: Option<(Arc<FilterScope>, Name)>,
+    /// Number of names in the root's path in the transfer.
+    root_depth: usize,
+    /// Number of levels whose directories are listed.
+    levels_max: usize,
     /// Excluded names of the innermost level, not yet reported: at most one chunk.
     filtered: Vec<Name>,
     /// Number of rules of open directories.
@@ -179,6 +188,8 @@ impl<'a> Walker<'a> {
             help,
             filter: None,
             place: None,
+            root_depth: 0,
+            levels_max: usize::MAX,
             filtered: Vec::new(),
             open_rules: 0,
             repeated: RepeatedNames::default(),
@@ -193,7 +204,13 @@ impl<'a> Walker<'a> {
     /// Sets the path of the root in the transfer, to which rsync's rules apply.
     pub fn transferred_as(self, path: impl IntoIterator<Item = Name>) -> Self {
         let is_rsync = self.filter.is_some_and(|filter| filter.matcher().is_rsync());
-        Self { place: FilterScope::place_of(path).filter(|_| is_rsync), ..self }
+        let path: Vec<_> = path.into_iter().collect();
+        Self { root_depth: path.len(), place: FilterScope::place_of(path).filter(|_| is_rsync), ..self }
+    }
+
+    /// Lists directories on this many levels, the root's first.
+    pub fn limited_to(self, levels_max: usize) -> Self {
+        Self { levels_max, ..self }
     }
 
     fn enter_root(&mut self, root: Dir) -> WalkEntry {
@@ -223,12 +240,13 @@ impl<'a> Walker<'a> {
             self.open_rules += entered.own_rules();
             scope = Some(entered);
         }
-        if self.options.symlinks == Symlinks::Follow {
+        if self.options.symlinks.follows() {
             self.entered.insert(stat.identity);
         }
         let root_device = self.levels.first().map_or(stat.identity.device, |root| root.dir.identity().device);
         let is_mount_point = self.options.one_file_system && stat.identity.device != root_device;
-        let (waiting, rest) = (Vec::new(), Some(rest).filter(|_| !is_mount_point));
+        let is_unlisted = is_mount_point || self.levels.len() >= self.levels_max;
+        let (waiting, rest) = (Vec::new(), Some(rest).filter(|_| !is_unlisted));
         let level = WalkLevel {
             dir: dir.clone(),
             waiting,
@@ -236,7 +254,7 @@ impl<'a> Walker<'a> {
             rest_ahead,
             scope,
             complete: true,
-            is_mount_point,
+            is_unlisted,
             has_lost_names: false,
             is_removed: false,
             earlier: EarlierNames::default(),
@@ -246,7 +264,7 @@ impl<'a> Walker<'a> {
     }
 
     fn leave(&mut self) -> Option<WalkEntry> {
-        let WalkLevel { dir, complete, scope, is_mount_point, earlier, .. } = self.levels.pop()?;
+        let WalkLevel { dir, complete, scope, is_unlisted, earlier, .. } = self.levels.pop()?;
         self.repeated.forget(earlier);
         self.open_rules -= scope.map_or(0, |scope| scope.own_rules());
         self.entered.remove(&dir.identity());
@@ -254,7 +272,7 @@ impl<'a> Walker<'a> {
         if let Some(help) = &mut self.help {
             help.left(&mut self.levels);
         }
-        Some(WalkEntry::LeaveDir { dir, complete, is_mount_point })
+        Some(WalkEntry::LeaveDir { dir, complete, is_unlisted })
     }
 
     /// Reads the innermost level's next names. Returns a failure, if any.
@@ -326,10 +344,12 @@ impl<'a> Walker<'a> {
 
     /// The entry for the lookup of `name`.
     fn entry_of_lookup(&mut self, name: Name, seen: io::Result<WalkLookup>) -> Option<WalkEntry> {
+        let depth = (self.root_depth + self.levels.len()).saturating_sub(1);
         let level = self.levels.last_mut()?;
-        let mut seen = match seen {
+        let symlinks = self.options.symlinks;
+        let mut seen = match seen.and_then(|seen| seen.judge(&level.dir, &name, symlinks, depth)) {
             Ok(seen) => seen,
-            Err(error) if is(&error, Errno::NOENT) => return Some(dangling(level, name, self.options.symlinks)),
+            Err(error) if is(&error, Errno::NOENT) => return Some(dangling(level, name, symlinks)),
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope)
@@ -341,6 +361,7 @@ impl<'a> Walker<'a> {
         match (seen.stat.kind, seen.points_to.take()) {
             (FileType::RegularFile, _) => Some(level.found_file(name, &seen)),
             (FileType::Directory, _) => self.wait_for(name, seen.links, None),
+            (FileType::Symlink, None) if symlinks == Symlinks::Safe => Some(level.left_out(name, UNSAFE_LINK)),
             (FileType::Symlink, None) => Some(level.left_out(name, "is a symbolic link")),
             (FileType::Symlink, Some(points_to)) => {
                 Some(WalkEntry::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.stat.meta })
@@ -444,7 +465,7 @@ fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> 
 /// The entry for a dangling name.
 fn dangling(level: &mut WalkLevel, name: Name, symlinks: Symlinks) -> WalkEntry {
     let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, &name, FollowLinks::Itself));
-    if symlinks == Symlinks::Follow && itself().is_ok_and(|stat| stat.kind == FileType::Symlink) {
+    if symlinks.follows() && itself().is_ok_and(|stat| stat.kind == FileType::Symlink) {
         let error = io::Error::new(io::ErrorKind::NotFound, "dangling symbolic link");
         return level.failed(name.as_bytes(), error);
     }

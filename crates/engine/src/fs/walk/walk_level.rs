@@ -25,7 +25,7 @@ pub struct WalkLevel {
     /// Its scope for filters.
     pub scope: Option<Arc<FilterScope>>,
     pub complete: bool,
-    pub is_mount_point: bool,
+    pub is_unlisted: bool,
     /// A name of its listing was gone.
     pub has_lost_names: bool,
     /// It was removed, which was reported.
@@ -63,7 +63,7 @@ impl WalkLevel {
 
     /// Whether the directory was removed after its listing, which may lack names that were removed before it.
     pub fn is_removed_since(&self) -> bool {
-        let may_be = self.complete && !self.is_removed && !self.is_mount_point && self.dir.parent().is_some();
+        let may_be = self.complete && !self.is_removed && !self.is_unlisted && self.dir.parent().is_some();
         may_be && self.dir.is_removed(self.has_lost_names)
     }
 

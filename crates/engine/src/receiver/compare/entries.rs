@@ -15,7 +15,7 @@ use haul_proto::session::differing::Differing;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::wire::difference::Difference;
 use haul_proto::wire::preserve::RightsOptions;
-use haul_proto::wire::request::SymlinkMode;
+use haul_proto::wire::request::Symlinks;
 use rustix::fs::{FileType, readlinkat};
 
 use crate::fs::attributes::read;
@@ -287,7 +287,7 @@ impl EntryComparer {
         is_filtered: &dyn Fn(&Name, bool) -> bool,
     ) -> Result<(), FileError> {
         let Some(names) = names else { return Ok(()) };
-        let leaves_links = self.parts.copy.request.compare == Some(SymlinkMode::Ignore);
+        let leaves_links = self.parts.copy.request.compare == Some(Symlinks::Ignore);
         let is_known = names.each_extraneous(dir, |name, kind| {
             let is_left_out = match entry_kind(kind) {
                 EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),

@@ -11,7 +11,7 @@ use haul_proto::path::Name;
 use haul_proto::session::step::TargetStep;
 use haul_proto::session::target::TargetSession;
 use haul_proto::wire::message::SourceMessage;
-use haul_proto::wire::request::{SymlinkMode, TargetOperand, TargetRequest};
+use haul_proto::wire::request::{Symlinks, TargetOperand, TargetRequest};
 
 use super::*;
 use crate::metrics::reporter::Reporter;
@@ -21,7 +21,7 @@ use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 use crate::testing::target_request;
 
-fn target(path: &Path, compare: Option<SymlinkMode>) -> TargetReceiver {
+fn target(path: &Path, compare: Option<Symlinks>) -> TargetReceiver {
     let operand = TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
     let request = TargetRequest { compare, ..target_request(path, vec![operand]) };
     let reporter = Reporter::new(ControlWriter::new(io::sink()), false);
@@ -31,7 +31,7 @@ fn target(path: &Path, compare: Option<SymlinkMode>) -> TargetReceiver {
 
 #[test]
 fn the_kernel_lets_a_comparing_target_only_read() {
-    for (compare, may_write) in [(Some(SymlinkMode::Keep), false), (None, true)] {
+    for (compare, may_write) in [(Some(Symlinks::Keep), false), (None, true)] {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("old"), "old").unwrap();
         let target = target(place.path(), compare);

@@ -151,7 +151,8 @@ impl EntryDecider {
             wanted.iter().any(|attribute| !found.contains(attribute))
         });
         self.parts.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
-        let keep = self.parts.metadata.preserved_parts(rights.mode.then_some(meta.mode), has_other_time);
+        let sets_mode = rights.mode || meta.mode != there.meta.mode;
+        let keep = self.parts.metadata.preserved_parts(sets_mode.then_some(meta.mode), has_other_time);
         let place = EntryPlace::in_directory(dir, name);
         Ok(self.parts.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
     }

@@ -72,7 +72,10 @@ impl ExtraneousRemoval {
     /// The sources are never removed, and neither are the directories `kept`.
     pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = FileIdentity>) -> Result<Self, RefusedRequest> {
         let sync = &request.sync;
-        if sync.deletes() && request.operands.len() > 1 && request.operands.iter().any(|one| one.name.is_none()) {
+        if sync.deletes()
+            && request.operands.len() > 1
+            && request.operands.iter().any(|one| one.directory && one.name.is_none())
+        {
             return Err(RefusedRequest::usage(MERGED.into()));
         }
         let is_here = (sync.deletes() || sync.replaces_trees) && request.source_boot == machine::boot_id();

@@ -47,6 +47,7 @@ impl MetadataWriter {
     ) -> io::Result<bool> {
         let (preserve, asked) = (self.copy.request.metadata.rights.mode, self.requested_file_mode());
         let kept = if preserve || asked.is_some() { None } else { replaced_rights::keep(place, &file)? };
+        let kept = kept.map(|kept| self.executable_mode(meta.mode, kept));
         let plain = || kept.unwrap_or_else(|| mode_without_preserve(meta.mode, self.copy.umask));
         let wanted = EntryMetadata { mode: if preserve { meta.mode } else { plain() }, ..*meta };
         let mode = (preserve || set_mode).then_some(wanted.mode);

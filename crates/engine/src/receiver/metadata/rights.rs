@@ -12,7 +12,7 @@ use haul_proto::path::Name;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::report::WorkerMessage;
-use rustix::fs::{Uid, fchown};
+use rustix::fs::{FileType, Uid, fchown};
 use rustix::process::geteuid;
 
 use crate::fs::attributes::remove_acls;
@@ -23,6 +23,8 @@ use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{attributes, is_own_group, is_root, sets_capabilities};
 
+const READ: u16 = 0o444;
+const EXECUTE: u16 = 0o111;
 /// Most remembered combinations of owner, group and mode.
 const STORED_MAX: usize = 256;
 
@@ -114,7 +116,12 @@ impl MetadataWriter {
     /// each owner, on a nameless file.
     pub(crate) fn settable(&self, dir: &Dir, name: &Name, meta: &EntryMetadata, there: &FileStat) -> EntryMetadata {
         let of = |meta: &EntryMetadata| (meta.uid, meta.gid, meta.mode);
-        let meta = &self.wanted(meta, &there.meta);
+        let source_mode = meta.mode;
+        let mut meta = self.wanted(meta, &there.meta);
+        if there.kind == FileType::RegularFile {
+            meta.mode = self.executable_mode(source_mode, meta.mode);
+        }
+        let meta = &meta;
         if of(meta) == of(&there.meta) {
             return *meta;
         }
@@ -127,8 +134,20 @@ impl MetadataWriter {
         EntryMetadata {
             uid: if is_root() && stored.uid == meta.uid { meta.uid } else { there.meta.uid },
             gid: if may_set_group && stored.gid == meta.gid { meta.gid } else { there.meta.gid },
-            mode: if self.copy.request.metadata.rights.mode { stored.mode } else { there.meta.mode },
+            mode: if self.copy.request.metadata.rights.mode { stored.mode } else { meta.mode },
             ..*meta
+        }
+    }
+
+    /// The mode of a file with this one, if it is to be executable as the source's is: for all who may read it, unless
+    /// somebody may execute it already.
+    pub(crate) fn executable_mode(&self, source: u16, there: u16) -> u16 {
+        let options = &self.copy.request.metadata;
+        match (source & EXECUTE != 0, there & EXECUTE != 0) {
+            _ if options.rights.mode || !options.executability => there,
+            (false, _) => there & !EXECUTE,
+            (true, false) => there | (there & READ) >> 2,
+            (true, true) => there,
         }
     }
 

@@ -48,7 +48,7 @@ impl TargetTree {
         let has_other_time = entry.meta.modified != there.meta.modified;
         let has_other_time = has_other_time && self.copy.request.metadata.times.of(&entry.kind);
         let mut reasons = ChangeReasons::default().and(ChangeReasons::TIME, is_settable && has_other_time);
-        if self.copy.request.metadata.rights.any() {
+        if self.copy.request.metadata.rights.any() || self.copy.request.metadata.executability {
             // Other differences would remain for ever.
             let meta = self.metadata.settable(dir, name, &entry.meta, there);
             let has_other_owner = (meta.uid, meta.gid) != (there.meta.uid, there.meta.gid);
