@@ -20,6 +20,7 @@ mod prefetch;
 mod repeated_names;
 mod stat_ahead;
 pub mod striping;
+pub mod trusted_links;
 mod walk;
 mod walk_lookup;
 mod walk_options;
