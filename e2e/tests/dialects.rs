@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -64,6 +64,28 @@ const LINES: &[(&str, i32)] = &[
     ("-t s/a t", 0),
     ("-t s/a t/new", 0),
     ("s/a s/b t", 0),
+    ("-ab s/ t", 0),
+    ("-ab --suffix=.old --info=backup s/ t", 0),
+    ("-ab --delete s/ t", 0),
+    ("-ab --delete-excluded s/ t", 0),
+    ("-a --backup-dir=../o --delete s/ t", 0),
+    ("-a --backup-dir ../o --suffix=.x s/ t", 0),
+    ("-b --suffix=x/y s/ t", 1),
+    ("-a --append-verify s/ t", 0),
+    ("-a --append --existing s/ k", 0),
+    ("-a --append -W s/ t", 1),
+    ("-aO --temp-dir=. s/ t", 0),
+    ("-a --temp-dir=../missing s/ t", 1),
+    ("-a --partial-dir=.parts s/ t", 0),
+    ("-aKO s/ k", 0),
+    ("-a s/ k", 0),
+    ("-aKR ./s/./dir/c k", 0),
+    ("-a --compare-dest=../o s/ new", 0),
+    ("-a --compare-dest=../o s/ t", 0),
+    ("-a --copy-dest ../o --copy-dest=../t s/ new", 0),
+    ("-a --copy-dest=../o --inplace s/ t", 0),
+    ("-r --copy-dest=../o --size-only s/ new", 0),
+    ("-a --compare-dest=../o --copy-dest=../o s/ t", 1),
     ("-a s/missing s/a t", 23),
     ("--delete s/ t", 1),
     ("--no-such-option s/ t", 1),
@@ -89,6 +111,9 @@ fn pair(sandbox: &Sandbox, place: &str) {
         ("t/a", "old", 1_500_000_000),
         ("t/b", "same", 1_600_000_000),
         ("t/dir/extra", "extra", 1_500_000_000),
+        ("o/a", "new and longer", 1_700_000_000),
+        ("o/b", "same, changed", 1_600_000_000),
+        ("o/dir/c", "fresh", 1_700_000_000),
     ] {
         set_mtime(&sandbox.file(format!("{place}/{path}"), text), time, 0);
     }
@@ -102,6 +127,10 @@ fn pair(sandbox: &Sandbox, place: &str) {
     for (path, mode) in [("s/b", 0o711), ("t/b", 0o640)] {
         fs::set_permissions(sandbox.path(format!("{place}/{path}")), fs::Permissions::from_mode(mode)).unwrap();
     }
+    fs::set_permissions(sandbox.path(format!("{place}/o/dir/c")), fs::Permissions::from_mode(0o600)).unwrap();
+    sandbox.dir(format!("{place}/k/real"));
+    symlink("real", sandbox.path(format!("{place}/k/dir"))).unwrap();
+    symlink("real", sandbox.path(format!("{place}/k/a"))).unwrap();
     fs::hard_link(sandbox.path(format!("{place}/s/b")), sandbox.path(format!("{place}/s/dir/linked"))).unwrap();
     for directory in ["s/dir", "s", "t/dir", "t"] {
         set_mtime(&sandbox.path(format!("{place}/{directory}")), 1_650_000_000, 0);
@@ -151,12 +180,13 @@ fn lines_of_rsync_do_what_they_do_in_rsync() {
             continue;
         }
         let lacks_times =
-            line.starts_with("-r ") || line.starts_with("s/") || line.contains("--no-times") || line.contains("-aR");
+            line.starts_with("-r ") || line.starts_with("s/") || line.contains("--no-times") || line.contains("R ");
         let attributes = Attributes { mtimes: !lacks_times, ..all };
-        for end in ["s", "t"] {
+        for end in ["s", "t", "k", "o", "new"].into_iter().filter(|end| sandbox.path(&theirs).join(end).exists()) {
             let [a, b] = [&theirs, &ours].map(|place| sandbox.path(place).join(end));
             // A directory that lost or got entries has the time of that.
-            [&a, &b, &a.join("dir"), &b.join("dir")].into_iter().for_each(|directory| settle(directory));
+            let directories = ["", "dir", "real"].map(|directory| [a.join(directory), b.join(directory)]);
+            directories.iter().flatten().for_each(|directory| settle(directory));
             if let Err(difference) = compare_with(&a, &b, attributes) {
                 say(format!("{end}: {difference}"));
             }
@@ -194,6 +224,27 @@ fn lists_are_rsyncs_byte_for_byte() {
         let (theirs, ours) = (run("rsync"), run("\"$0\" rsync"));
         assert_eq!(ours.stdout, theirs.stdout, "rsync {line}");
     }
+}
+
+#[test]
+fn links_of_other_users_lead_nowhere_below_a_target() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: links of other users need root");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("s/dir/a", "new");
+    sandbox.file("t/outside/dir/a", "old");
+    let before = listing(&sandbox.path("t/outside"));
+    for (line, link, status) in [("-aK s/ t", "dir", 0), ("-aI --backup-dir=kept s/ t", "kept", 3)] {
+        let link = sandbox.path("t").join(link);
+        symlink("outside/dir", &link).unwrap();
+        lchown(&link, Some(65534), None).unwrap();
+        shell(&sandbox, &format!("exec \"$0\" rsync {line}")).run().ends(status);
+        assert_eq!(contents(&sandbox.path("t/outside/dir/a")), b"old", "{line}");
+        assert_eq!(listing(&sandbox.path("t/outside")), before, "{line}");
+    }
+    assert_eq!(contents(&sandbox.path("t/dir/a")), b"new");
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn dry_run(job: &OpenedJob, mut plan: PartPlan) -> PartPlan {
     options.sync.tells_items = true;
     options.sync.delete = DeleteMode::No;
     options.sync.backup_dir.clear();
+    options.sync.backup_suffix.clear();
     options.sync.link_dests.clear();
     options.directory.create = false;
     options.write.check_space = false;

@@ -135,6 +135,8 @@ pub const MODE_RULES_MAX: usize = 64;
 pub const OWNERS_MAX: usize = 1 << 16;
 /// Most earlier copies as the sources of hard links (`--link-dest`).
 pub const LINK_DESTS_MAX: usize = 20;
+/// Longest suffix of backups: a name (Linux: NAME_MAX).
+pub const SUFFIX_MAX: usize = 255;
 
 /// Most bytes of a selectable digest: SHA-512's.
 pub const CHECKSUM_MAX: usize = 64;

@@ -53,6 +53,8 @@ pub struct OverwriteRules {
     pub equal: EqualityTest,
     /// Keep a file with a later modification time than the source's.
     pub update: bool,
+    /// Keep a file that is not shorter than the source's.
+    pub append: bool,
     /// Create no new entries.
     pub existing_only: bool,
 }
@@ -60,7 +62,8 @@ pub struct OverwriteRules {
 impl OverwriteRules {
     /// Combines a controller's options.
     pub fn new(overwrite: OverwritePolicy, sync: &SyncOptions) -> Self {
-        Self { overwrite, equal: sync.equal, update: sync.update, existing_only: sync.existing_only }
+        let SyncOptions { equal, update, append, existing_only, .. } = *sync;
+        Self { overwrite, equal, update, append, existing_only }
     }
 
     fn replaces(self) -> bool {
@@ -181,6 +184,7 @@ pub fn decide(
         (EntryContent::File { size }, File { size: there, modified: since }) => {
             match conduct.is_equal(*size, modified, *there, *since) {
                 Some(true) => OverwriteDecision::Keep,
+                _ if conduct.append && there >= size => OverwriteDecision::Omit,
                 None => OverwriteDecision::Compare,
                 Some(false) if conduct.replaces() => OverwriteDecision::Replace,
                 Some(false) => OverwriteDecision::Refuse(OverwriteRefusal::Exists),
@@ -318,6 +322,7 @@ mod tests {
         let never = OverwriteRules { equal: EqualityTest::Never, ..plain };
         let update = OverwriteRules { update: true, ..plain };
         let existing_only = OverwriteRules { existing_only: true, ..plain };
+        let append = OverwriteRules { append: true, ..plain };
         for (conduct, existing, decision) in [
             (plain, there(3, newer), Replace),
             (size, there(3, newer), Keep),
@@ -326,6 +331,10 @@ mod tests {
             (digest, there(3, newer), Compare),
             (digest, there(4, NOW), Replace),
             (never, there(3, NOW), Replace),
+            (append, there(3, NOW), Keep),
+            (append, there(3, newer), Omit),
+            (append, there(4, NOW), Omit),
+            (append, there(2, NOW), Replace),
             (update, there(4, newer), Omit),
             (update, there(4, NOW), Replace),
             (update, there(4, older), Replace),

@@ -3,8 +3,8 @@
 use crate::codec::{OfType, wire_enum, wire_newtypes, wire_struct};
 use crate::entry::EntryKind;
 use crate::error::ProtocolError;
-use crate::field_codecs::{Optional, PATH, ReportFigure, Varint, Varint32, list};
-use crate::limits::LINK_DESTS_MAX;
+use crate::field_codecs::{BoundedBytes, Optional, PATH, ReportFigure, Varint, Varint32, list};
+use crate::limits::{LINK_DESTS_MAX, SUFFIX_MAX};
 
 const BAD_WINDOW: ProtocolError = ProtocolError::Invalid("a window of time");
 
@@ -19,6 +19,8 @@ wire_struct! {
         pub equal: EqualityTest,
         /// Keep files with a later modification time than the source's.
         pub update: bool,
+        /// Keep files that are not shorter than the source's.
+        pub append: bool,
         /// Create no new entries.
         pub existing_only: bool,
         /// Look for a missing file under other names.
@@ -33,6 +35,10 @@ wire_struct! {
         pub delete_filtered: bool,
         /// Remove a directory with its contents where the source has another type; otherwise it has to be empty.
         pub replaces_trees: bool,
+        /// Links of all users lead to the directories that these options name.
+        pub insecure_links: bool,
+        /// A symbolic link to a directory stays where the source has a directory, whose entries go there.
+        pub keep_dirlinks: bool,
         /// Delete even where the source could not be listed in full.
         pub delete_despite_errors: bool,
         /// Dry run: create, change and remove nothing, and report each [`ItemChange`].
@@ -45,9 +51,27 @@ wire_struct! {
         pub modify_window_s: Option<u32> as Optional(Varint32(BAD_WINDOW)),
         /// Directory for replaced and removed entries; empty: none. A relative path begins at the target.
         pub backup_dir: Vec<u8> as PATH,
-        /// Earlier copies (`--link-dest`): a file found there becomes a hard link to it. Relative paths begin at the
-        /// target.
+        /// Appended to the names of backups. Without a backup directory, they stay beside the new entries; with neither,
+        /// there are none.
+        pub backup_suffix: Vec<u8> as BoundedBytes(SUFFIX_MAX, "a suffix"),
+        /// Earlier copies, which may have the wanted files. Relative paths begin at the target.
         pub link_dests: Vec<Vec<u8>> as list(PATH, LINK_DESTS_MAX, "earlier copies"),
+        /// The use of a file found there.
+        pub earlier_use: EarlierCopyUse,
+    }
+}
+
+wire_enum! {
+    /// The use of an earlier copy's file that equals a wanted one.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+    pub enum EarlierCopyUse: "use of earlier copies" {
+        /// A hard link to it is created (`--link-dest`).
+        #[default]
+        Link = 0,
+        /// It is copied (`--copy-dest`).
+        Copy = 1,
+        /// Nothing is created (`--compare-dest`).
+        Compare = 2,
     }
 }
 
@@ -156,7 +180,7 @@ wire_struct! {
     pub struct SyncCounters {
         /// Entries removed at the target.
         pub removed: u64 as ReportFigure,
-        /// Entries moved to the backup directory instead of being replaced or removed.
+        /// Entries kept as backups instead of being replaced or removed.
         pub backed_up: u64 as ReportFigure,
         /// Files created as hard links to an earlier copy's.
         pub linked: u64 as ReportFigure,
@@ -173,6 +197,11 @@ impl SyncOptions {
     /// Whether entries may be removed.
     pub fn deletes(&self) -> bool {
         self.delete != DeleteMode::No
+    }
+
+    /// Whether replaced and removed entries are kept.
+    pub fn backs_up(&self) -> bool {
+        !self.backup_dir.is_empty() || !self.backup_suffix.is_empty()
     }
 }
 
@@ -231,6 +260,7 @@ mod tests {
                 equal: EqualityTest::Size,
                 delete: DeleteMode::During,
                 update: true,
+                append: true,
                 detect_renames: true,
                 ..some.clone()
             },
@@ -240,13 +270,17 @@ mod tests {
                 delete_filtered: true,
                 replaces_trees: true,
                 backup_dir: path.clone(),
+                backup_suffix: b"~".to_vec(),
                 ..some.clone()
             },
             SyncOptions {
                 delete_despite_errors: true,
+                insecure_links: true,
+                keep_dirlinks: true,
                 tells_items: true,
                 source_removes: true,
                 link_dests: vec![path, Vec::new()],
+                earlier_use: EarlierCopyUse::Compare,
                 ..some
             },
         ] {

@@ -29,7 +29,7 @@ use haul_proto::mode_rules::ModeRule;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::striping::{Striping, StripingPolicy};
-use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
+use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, EarlierCopyUse, ItemChange, SyncCounters, SyncOptions};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
@@ -282,6 +282,8 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             delete: DeleteMode::After,
             delete_max: Some(1000),
             backup_dir: b"old".to_vec(),
+            backup_suffix: b"~".to_vec(),
+            earlier_use: EarlierCopyUse::Copy,
             ..SyncOptions::default()
         },
         ..samples::target_request()

@@ -17,7 +17,7 @@ use haul_proto::limits::SILENCE_MS;
 use haul_proto::mode_rules::ModeRule;
 pub use haul_proto::overwrite_policy::OverwritePolicy;
 pub use haul_proto::striping::{Striping, StripingPolicy};
-pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
+pub use haul_proto::sync::{DeleteMode, EarlierCopyUse, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions, RightsOptions, TimeOptions};
 pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};

@@ -147,6 +147,8 @@ options! {
     ALLOW_EMPTY_SOURCE: Switch = row("allow-empty-source", None, Nothing, Syncing, "with --delete, empty the target if the source is empty").of_one_copy().switch();
     IGNORE_ERRORS: Switch = row("ignore-errors", None, Nothing, Syncing, "with --delete, delete even after errors").of_one_copy().switch();
     DETECT_RENAMES: Switch = row("detect-renames", None, Nothing, Syncing, "use renamed files on the target as base files").of_one_copy().switch();
+    BACKUP: Switch = row("backup", Some('b'), Nothing, Syncing, "keep replaced and deleted files beside the new ones, as NAME~").of_one_copy().switch();
+    SUFFIX: Single<OsString> = row("suffix", None, One("SUFFIX"), Syncing, "append SUFFIX to the names of kept files (default: ~, or nothing with --backup-dir)").of_one_copy().one(raw);
     BACKUP_DIR: Single<OsString> = row("backup-dir", None, One("DIR"), Syncing, "move replaced and deleted files to DIR (relative to the target)").of_one_copy().one(raw);
     LINK_DEST: Repeated<OsString> = row("link-dest", None, Each("DIR"), Syncing, "hard-link unchanged files to those in DIR (relative to the target; up to 20 times)").of_one_copy().each(raw);
     REMOVE_SOURCE_FILES: Switch = row("remove-source-files", None, Nothing, Syncing, "delete source files and links after verification at the target").of_one_copy().switch();

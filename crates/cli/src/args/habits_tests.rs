@@ -261,8 +261,8 @@ fn every_line_works_or_names_its_replacement() {
     hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul --archive --backup run7 b db1:run7
-    --backup is no option of haul
-    hint: --backup-dir DIR keeps replaced and deleted files in DIR, under their own names
+    --backup needs -f: a copy does not replace files without it
+    hint: add -f, or use haul sync SOURCE... TARGET
 
     $ haul --archive --itemize-changes run7 db1:run7
     works
@@ -286,8 +286,8 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul -b run7 db1:run7
-    -b is no option of haul
-    hint: --backup-dir DIR keeps replaced and deleted files
+    --backup needs -f: a copy does not replace files without it
+    hint: add -f, or use haul sync SOURCE... TARGET
 
     $ haul sync -a --delete run7/ db1:run7
     works
@@ -343,8 +343,7 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul sync -b run7/ db1:run7
-    -b is no option of haul
-    hint: --backup-dir DIR keeps replaced and deleted files
+    works
 
     $ haul sync -X run7/ db1:run7
     works
@@ -356,8 +355,7 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul sync --backup run7 b db1:run7
-    --backup is no option of haul
-    hint: --backup-dir DIR keeps replaced and deleted files in DIR, under their own names
+    works
 
     $ haul sync -avz --progress --stats run7/ db1:run7
     works

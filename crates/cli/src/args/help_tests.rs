@@ -215,6 +215,10 @@ fn full_help() {
                                 empty
           --ignore-errors       with --delete, delete even after errors
           --detect-renames      use renamed files on the target as base files
+      -b, --backup              keep replaced and deleted files beside the new ones,
+                                as NAME~
+          --suffix SUFFIX       append SUFFIX to the names of kept files (default:
+                                ~, or nothing with --backup-dir)
           --backup-dir DIR      move replaced and deleted files to DIR (relative to
                                 the target)
           --link-dest DIR       hard-link unchanged files to those in DIR (relative
@@ -569,6 +573,10 @@ fn sync_help() {
                                 empty
           --ignore-errors       with --delete, delete even after errors
           --detect-renames      use renamed files on the target as base files
+      -b, --backup              keep replaced and deleted files beside the new ones,
+                                as NAME~
+          --suffix SUFFIX       append SUFFIX to the names of kept files (default:
+                                ~, or nothing with --backup-dir)
           --backup-dir DIR      move replaced and deleted files to DIR (relative to
                                 the target)
           --link-dest DIR       hard-link unchanged files to those in DIR (relative

@@ -31,7 +31,7 @@ const fn letter(letter: char, haul: Meaning, cp: &'static str, scp: &'static str
 const LETTERS: &[Letter] = &[
     letter('a', Is(&["--archive"]), "archive", "", "no agent"),
     letter('A', Is(&["--acls"]), "", "agent", "agent"),
-    letter('b', Refused("--backup-dir DIR keeps replaced and deleted files"), "backup", "", "bind address"),
+    letter('b', Is(&["--backup"]), "backup", "", "bind address"),
     letter('B', Refused("scp's -B: -o BatchMode=yes\nrsync's -B: omit it"), "", "batch mode", "bind interface"),
     letter('c', Refused("rsync's -c: --compare digest\nscp's -c: --cipher NAME"), "", "cipher", "cipher"),
     letter('C', Refused("scp's -C: -z\nrsync's -C: --exclude PATTERN"), "", "compress", "compress"),

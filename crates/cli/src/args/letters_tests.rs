@@ -89,7 +89,6 @@ fn a_group_is_rsyncs_or_refused_as_a_whole() {
         ("-Jgate", "-Jgate: -e takes an argument in rsync\nhint: write -J gate"),
         ("-essh", "hint: write -e ssh"),
         ("-avj", "-avj: rsync has no -j"),
-        ("-avb x", "rsync's -b is no option of haul\nhint: --backup-dir DIR"),
         ("-j x", "unknown option -j"),
         ("-l 8192", "-l is no option of haul\nhint: scp's -l: --xfrrate RATE\nhint: rsync's -l: omit it"),
     ] {

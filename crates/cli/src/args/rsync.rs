@@ -42,9 +42,9 @@ impl RsyncOption {
 const SPEED: Meaning = Nothing;
 const DAEMON: Meaning = Refused("haul serve replaces rsync's daemon");
 const BATCH: Meaning = Refused("batch files have no equivalent");
-const ONLY_ADDED: Meaning = Refused("--inplace updates a file in place; partial copies resume by themselves");
-const BACKUP: Meaning = Refused("--backup-dir DIR keeps replaced and deleted files in DIR, under their own names");
-const OTHER_DIRS: Meaning = Refused("nearest: --link-dest DIR, which hard-links unchanged files");
+const ONLY_ADDED: Meaning = Refused("--inplace updates a file in place; haul rsync has this option");
+const OTHER_DIRS: Meaning =
+    Refused("nearest: --link-dest DIR, which hard-links unchanged files; haul rsync has this option");
 const ONE_LEVEL: Meaning = Refused("--exclude '/*/*' skips the contents of directories");
 const LISTED: Meaning =
     Refused("--items lists each created, changed and deleted entry, and --json does so for programs");
@@ -63,9 +63,9 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch("inc-recursive", None, Nothing).also(&["i-r"]),
     switch("relative", Some('R'), Refused("nearest: --dirbase BASE, which recreates paths relative to BASE")),
     switch("implied-dirs", None, Nothing),
-    switch("backup", Some('b'), BACKUP),
+    switch("backup", Some('b'), Is(&["--backup"])),
     one("backup-dir", None, With("--backup-dir", "")),
-    one("suffix", None, BACKUP),
+    one("suffix", None, With("--suffix", "")),
     switch("update", Some('u'), Is(&["--update"])),
     switch("inplace", None, Is(&["--inplace"])),
     switch("append", None, ONLY_ADDED),
@@ -81,7 +81,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     one("confine-root", None, Refused("haul confines both ends to the paths on the command line")),
     switch("munge-links", None, Refused("links are kept as they are; --symlinks ignore skips them")),
     switch("copy-dirlinks", Some('k'), Is(&["--symlinks=follow-dirs"])),
-    switch("keep-dirlinks", Some('K'), Refused("a symbolic link on the target is replaced by the directory")),
+    switch("keep-dirlinks", Some('K'), Refused("haul replaces a link by the directory; haul rsync has this option")),
     switch("hard-links", Some('H'), Is(&["--hard-links"])),
     switch("perms", Some('p'), Is(&["--perms"])),
     switch("executability", Some('E'), Nothing),
@@ -199,7 +199,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     one("write-batch", None, BATCH),
     one("only-write-batch", None, BATCH),
     one("read-batch", None, BATCH),
-    one("protocol", None, Refused("haul speaks its own protocol")),
+    one("protocol", None, Nothing),
     one("iconv", None, Refused("names are copied byte for byte")),
     one("checksum-seed", None, SPEED),
     switch("ipv4", Some('4'), Is(&["--ipv4=cst"])),

@@ -8,7 +8,7 @@ use haul_base::copy::spec::{
     CopyOptions, DeleteMode, OverwritePolicy, Pipes, RightsOptions, Symlinks, SyncOptions, names_null,
 };
 use haul_control::operand::{host_prefix, parse_operand};
-use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
+use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX, SUFFIX_MAX};
 use haul_proto::path::escape;
 
 use crate::args::argument::bad;
@@ -43,11 +43,14 @@ pub fn options(values: &Values) -> Result<SyncOptions, UsageError> {
         source_removes: values.is_set(&flags::REMOVE_SOURCE_FILES) && !is_dry,
         removed_before: 0,
         backup_dir: values.last(&flags::BACKUP_DIR).map_or(Ok(Vec::new()), |dir| directory(&flags::BACKUP_DIR, dir))?,
+        backup_suffix: backup_suffix(values)?,
         link_dests: values
             .each(&flags::LINK_DEST)
             .into_iter()
             .map(|dir| directory(&flags::LINK_DEST, dir))
             .collect::<Result<_, _>>()?,
+        // The others are rsync's.
+        ..SyncOptions::default()
     };
     if sync.link_dests.len() > LINK_DESTS_MAX {
         return Err(UsageError::new(format!("--link-dest: more than {LINK_DESTS_MAX} directories"))
@@ -88,9 +91,27 @@ fn directory(row: &OptionRow, dir: &OsStr) -> Result<Vec<u8>, UsageError> {
     }
 }
 
+/// The suffix of backups; empty without backups, or in a directory of their own.
+fn backup_suffix(values: &Values) -> Result<Vec<u8>, UsageError> {
+    let (is_beside, has_directory) = (values.is_set(&flags::BACKUP), values.is_set(&flags::BACKUP_DIR));
+    let Some(suffix) = values.last(&flags::SUFFIX) else {
+        return Ok(if is_beside && !has_directory { b"~".to_vec() } else { Vec::new() });
+    };
+    if !is_beside && !has_directory {
+        return Err(UsageError::new("--suffix needs --backup or --backup-dir"));
+    }
+    match suffix.as_bytes() {
+        suffix if suffix.contains(&b'/') => Err(bad(&flags::SUFFIX, OsStr::from_bytes(suffix), "contains a slash")),
+        suffix if suffix.len() > SUFFIX_MAX => Err(bad(&flags::SUFFIX, OsStr::from_bytes(suffix), "too long")),
+        b"" if !has_directory => Err(UsageError::new("--suffix cannot be empty without --backup-dir")),
+        suffix => Ok(suffix.to_vec()),
+    }
+}
+
 /// Pairs of contradictory options, in any order.
 fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
-    let pairs: [(&OptionRow, &OptionRow); 15] = [
+    let pairs: [(&OptionRow, &OptionRow); 16] = [
+        (&flags::INPLACE, &flags::BACKUP),
         (&flags::INPLACE, &flags::BACKUP_DIR),
         (&flags::INPLACE, &flags::LINK_DEST),
         (&flags::INPLACE, &flags::IGNORE_EXISTING),
@@ -159,7 +180,7 @@ pub fn refuse_incomplete(values: &Values, is_sync: bool) -> Result<(), UsageErro
         return Err(UsageError::new("nothing to do: these options neither create nor replace files")
             .remedy("omit --existing, or the option that skips existing files"));
     }
-    let replacing = values.first_of(&[&flags::EXISTING, &flags::BACKUP_DIR]);
+    let replacing = values.first_of(&[&flags::EXISTING, &flags::BACKUP, &flags::BACKUP_DIR]);
     match replacing.filter(|_| !is_sync && !values.is_set(&flags::FORCE)) {
         Some(row) => {
             Err(UsageError::new(format!("{} needs -f: a copy does not replace files without it", row.typed()))

@@ -77,6 +77,12 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
             }
         );
         assert_eq!(rules("--backup-dir old"), SyncOptions { backup_dir: b"old".to_vec(), ..none.clone() });
+        let kept = |suffix: &str| SyncOptions { backup_suffix: suffix.as_bytes().to_vec(), ..none.clone() };
+        assert_eq!((rules("-b"), rules("--backup --suffix .old")), (kept("~"), kept(".old")));
+        assert_eq!(
+            rules("--backup --backup-dir old --suffix=~"),
+            SyncOptions { backup_dir: b"old".to_vec(), ..kept("~") }
+        );
         let linked = rules("--link-dest ../1 --link-dest=/abs/2");
         assert_eq!(linked.link_dests, [b"../1".to_vec(), b"/abs/2".to_vec()]);
         assert!(options("--remove-source-files").target.sync.source_removes);
@@ -151,6 +157,11 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
         "sync --delete --max-delete many a b",
         "-r --existing a b",
         "-r --backup-dir old a b",
+        "-rb a b",
+        "sync --suffix x a b",
+        "sync -b --suffix= a b",
+        "sync -b --suffix a/b a b",
+        "sync --inplace --backup a b",
         "sync --existing --ignore-existing a b",
         "sync --existing --hard-links a b",
         "sync --existing --archive a b",
@@ -234,6 +245,22 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
     $ haul -r --backup-dir old a b
     --backup-dir needs -f: a copy does not replace files without it
     hint: add -f, or use haul sync SOURCE... TARGET
+
+    $ haul -rb a b
+    --backup needs -f: a copy does not replace files without it
+    hint: add -f, or use haul sync SOURCE... TARGET
+
+    $ haul sync --suffix x a b
+    --suffix needs --backup or --backup-dir
+
+    $ haul sync -b --suffix= a b
+    --suffix cannot be empty without --backup-dir
+
+    $ haul sync -b --suffix a/b a b
+    --suffix a/b: contains a slash
+
+    $ haul sync --inplace --backup a b
+    --inplace cannot be used with --backup
 
     $ haul sync --existing --ignore-existing a b
     nothing to do: these options neither create nor replace files

@@ -143,7 +143,7 @@ impl RequestedReports {
             deltas: delta.delta != DeltaMode::Off || delta.in_place || sync.detect_renames,
             lists: copy.list.is_some(),
             measures: false,
-            backups: !sync.backup_dir.is_empty(),
+            backups: sync.backs_up(),
             links: !sync.link_dests.is_empty(),
             source_removals: sync.source_removes,
         }

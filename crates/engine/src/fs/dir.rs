@@ -4,8 +4,10 @@
 //! the directory reopened later, one component at a time; an exchanged directory is detected. Nothing is created,
 //! listed or changed here.
 
+use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -17,6 +19,7 @@ use rustix::io::Errno;
 use super::fd_cache::{FdCache, FdSlot, MAX_OPEN_DIRECTORIES};
 use super::lookup;
 use super::meta::{FileIdentity, FileStat, FollowLinks};
+use super::trusted_links::{LinkRules, open_directory};
 
 /// The identity of a directory that does not exist: no file system has an inode 0.
 const ABSENT: FileIdentity = FileIdentity { device: 0, inode: 0 };
@@ -96,6 +99,18 @@ impl Dir {
         Ok(opened)
     }
 
+    /// Opens a directory that an option names, relative to the directory at `target` unless `path` is absolute. Links
+    /// on the way have to be this user's or root's.
+    pub fn open_named(target: &Path, path: &Path, rules: LinkRules) -> io::Result<Self> {
+        let start = if target.as_os_str().is_empty() { Path::new(".") } else { target };
+        if lookup::is_confined() {
+            return Self::open_root(&target.join(path));
+        }
+        let start = if path.is_absolute() { Path::new("/") } else { start };
+        let start = lookup::open(start, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
+        Self::from_fd(open_directory(&start, path, rules)?)
+    }
+
     /// Makes a root from a directory that is open for reading. Other descriptors are ENOTDIR.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         Self::root(fd, FdCache::new(MAX_OPEN_DIRECTORIES))
@@ -140,6 +155,18 @@ impl Dir {
         let child = self.new_node(above, stat.identity);
         self.0.cache.insert(&child.0.slot, fd);
         Ok((child, stat))
+    }
+
+    /// Opens the directory that the symbolic link `name` in this one leads to, if only links of this user and of root
+    /// lead there. A later opening by name checks its identity.
+    pub fn linked_child(&self, name: &Name) -> io::Result<Self> {
+        let dir = self.fd()?;
+        let path = Path::new(OsStr::from_bytes(name.as_bytes()));
+        let fd = self.0.cache.open(|| open_directory(&*dir, path, LinkRules::default()))?;
+        let above = ParentDir { parent: self.clone(), name: name.clone(), links: FollowLinks::Followed };
+        let child = self.new_node(above, FileStat::at_fd(&fd)?.identity);
+        self.0.cache.insert(&child.0.slot, fd);
+        Ok(child)
     }
 
     /// Opens the regular file `name` in this directory for reading, with its properties. It refuses any other kind of

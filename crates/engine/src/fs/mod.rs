@@ -20,6 +20,7 @@ mod prefetch;
 mod repeated_names;
 mod stat_ahead;
 pub mod striping;
+pub mod trusted_links;
 mod unsafe_link;
 mod walk;
 mod walk_lookup;

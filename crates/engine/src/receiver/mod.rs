@@ -54,7 +54,7 @@ use crate::receiver::copy::{ReceiverCopy, ReportedEntry};
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::delete::Removals;
-use crate::receiver::delete::backup::BackupDirectory;
+use crate::receiver::delete::backup::Backups;
 use crate::receiver::delete::removal::ExtraneousRemoval;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
@@ -111,11 +111,11 @@ impl TargetReceiver {
             }
         };
         reporter.set_label(&destination.path(b""));
-        let link_dests = LinkDests::open(&request.sync.link_dests, destination.root(&request), &reporter);
+        let link_dests = LinkDests::open(&request.sync, destination.root(&request), &reporter);
         let owners = TargetOwners::new(&request.metadata)?;
         let journals = journals(&request)?;
-        let backup = BackupDirectory::prepare(&request, &destination, &quota)?;
-        let kept = link_dests.roots().chain(backup.as_ref().map(BackupDirectory::identity));
+        let backup = Backups::prepare(&request, &destination, &quota)?;
+        let kept = link_dests.roots().chain(backup.as_ref().and_then(Backups::identity));
         let extraneous = ExtraneousRemoval::prepare(&request, kept)?;
         let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
         let session = Arc::new(ReceiverSession::new(&request));

@@ -119,7 +119,7 @@ impl SourceNames {
     }
 
     /// Whether the source has this name; `None` beyond the limit.
-    fn has(&self, name: &[u8]) -> Option<bool> {
+    pub fn has(&self, name: &[u8]) -> Option<bool> {
         lock(&self.hashes).as_mut().map(|hashes| hashes.names.has(self.hasher.hash_one(name)))
     }
 

@@ -375,6 +375,7 @@ fn concerns_existing(rules: &SyncOptions) -> bool {
         equal,
         // Existing files are kept, as in any copy.
         update: _,
+        append: _,
         existing_only: _,
         detect_renames,
         delete,
@@ -383,6 +384,9 @@ fn concerns_existing(rules: &SyncOptions) -> bool {
         delete_filtered: _,
         modify_window_s: _,
         replaces_trees,
+        // A confined process follows no links.
+        insecure_links: _,
+        keep_dirlinks: _,
         delete_despite_errors: _,
         is_dry,
         tells_items,
@@ -390,7 +394,11 @@ fn concerns_existing(rules: &SyncOptions) -> bool {
         source_removes: _,
         // Checked like other paths.
         backup_dir: _,
+        // Joined to a name, which may not become a path.
+        backup_suffix: _,
         link_dests,
+        // Without earlier copies, it is nothing.
+        earlier_use: _,
     } = rules;
     *delete != DeleteMode::No
         || *detect_renames
@@ -411,7 +419,7 @@ fn change_of_existing(
         OverwritePolicy::Replace | OverwritePolicy::Follow => Some(ForbiddenAct::Replacement),
         OverwritePolicy::Report | OverwritePolicy::ReportEqual | OverwritePolicy::Omit => None,
     }
-    .or((!sync.backup_dir.is_empty()).then_some(ForbiddenAct::Backups))
+    .or(sync.backs_up().then_some(ForbiddenAct::Backups))
     .or((sync.equal != EqualityTest::SizeAndTime).then_some(ForbiddenAct::TimeChanges))
     .or(preserve.hard_links.then_some(ForbiddenAct::HardLinks))
 }

@@ -227,11 +227,12 @@ fn the_lower_limit_holds() {
 #[test]
 fn create_accepts_only_new_names() {
     type Change = fn(&mut TargetRequest);
-    let refused: [(Change, ForbiddenAct); 8] = [
+    let refused: [(Change, ForbiddenAct); 9] = [
         (|request| request.write.overwrite = OverwritePolicy::Replace, ForbiddenAct::Replacement),
         (|request| request.range = Some(TargetRange::Finish(RangeLen::MIN)), ForbiddenAct::Ranges),
         (|request| request.write.overwrite = OverwritePolicy::Follow, ForbiddenAct::Replacement),
         (|request| request.sync.backup_dir = b"old".to_vec(), ForbiddenAct::Backups),
+        (|request| request.sync.backup_suffix = b"~".to_vec(), ForbiddenAct::Backups),
         (|request| request.sync.equal = EqualityTest::Size, ForbiddenAct::TimeChanges),
         (|request| request.sync.delete = DeleteMode::During, ForbiddenAct::ExistingEntries),
         (|request| request.sync.link_dests = vec![b"old".to_vec()], ForbiddenAct::ExistingEntries),

@@ -21,7 +21,7 @@ use rustix::fs::OFlags;
 
 use super::listing::list_line;
 use super::status;
-use super::translate::RsyncMeaning;
+use super::translate::{BackupPlace, RsyncMeaning};
 
 /// The message of a directory without `-r`.
 const SKIPPED: &str = "is a directory";
@@ -164,6 +164,7 @@ impl RsyncLines {
             let logged = line.clone().unwrap_or_default();
             return self.line(&path, Some(item.what), line, logged);
         }
+        self.backup(&path, item);
         if self.format.is_none() && self.log.is_none() {
             return;
         }
@@ -182,6 +183,22 @@ impl RsyncLines {
         let format = self.format.as_ref().filter(|_| is_shown);
         let line = format.map(|format| expand(format, &flags, &name, &link, size.unwrap_or(0)));
         self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
+    }
+
+    /// Names the backup of a replaced or deleted entry.
+    fn backup(&mut self, path: &[u8], item: &ItemChange) {
+        let Some(BackupPlace { directory, suffix }) = &self.style.shown_backups else { return };
+        let suffix = suffix.as_bytes();
+        let is_kept = match item.change {
+            ChangeKind::Replaced(_) => true,
+            ChangeKind::Removed => !directory.is_empty() || !path.ends_with(suffix),
+            _ => false,
+        };
+        if is_kept && item.what != EntryKind::Directory {
+            let above = if directory.is_empty() { &b""[..] } else { b"/" };
+            let kept = [directory.as_bytes(), above, path, suffix].concat();
+            self.print(&format!("backed up {} to {}", shown(path), shown(&kept)));
+        }
     }
 
     /// A line about an entry; `what` is its type, and `None` of a deleted one, which precedes its directory's entries.

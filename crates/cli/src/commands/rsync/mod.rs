@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::rc::Rc;
 
 use haul_control::operand::host_prefix;
@@ -75,6 +76,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if meaning.lists_only {
         aim_at_nothing(&mut operands)?;
     }
+    check_temp_dir(&meaning, &operands)?;
     anchor(&mut meaning, &mut operands)?;
     let values = super::copy_values(std::mem::take(&mut meaning.words), &operands)?;
     let mut plan = rsync_plan(&values, &operands)?;
@@ -91,11 +93,34 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         let rules = rsync_rules(rules, meaning.is_null).map_err(|error| UsageError::new(error.to_string()))?;
         plan.copy.options.source.filters.lists.push(rules);
     }
-    plan.copy.options.target.sync.replaces_trees |= meaning.replaces_trees;
+    let sync = &mut plan.copy.options.target.sync;
+    sync.replaces_trees |= meaning.replaces_trees;
+    sync.insecure_links = meaning.follows_all_links;
+    sync.keep_dirlinks = meaning.keeps_dirlinks;
+    sync.append = meaning.appends;
+    if let Some((earlier_use, directories)) = meaning.earlier.take() {
+        (sync.earlier_use, sync.link_dests) = (earlier_use, directories);
+    }
     let status = Rc::new(Cell::new(status::DONE));
     let shown = Rc::clone(&status);
     copy::carry_out_with(plan, move |plan, _| Ok(Box::new(RsyncLines::new(meaning, &plan.copy, shown)?)))?;
     Ok(status.get())
+}
+
+/// `--temp-dir` has to exist at a local target, though haul keeps its unfinished files beside the others.
+fn check_temp_dir(meaning: &RsyncMeaning, operands: &[OsString]) -> Result<(), UsageError> {
+    let (Some(directory), Some(target)) = (&meaning.temp_dir, operands.last()) else { return Ok(()) };
+    if !host_prefix(target).is_empty() {
+        return Ok(());
+    }
+    let found = Path::new(target).join(directory);
+    let what = match std::fs::metadata(&found) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => "is not a directory".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".to_owned(),
+        Err(error) => format!("cannot be read ({error})"),
+    };
+    Err(UsageError::new(format!("The temp-dir {what}: {}", escape(directory.as_bytes()))))
 }
 
 /// `--info=help` and `--debug=help`.

@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use haul_base::copy::spec::EarlierCopyUse;
 use haul_proto::filter::RsyncRuleOption;
+use haul_proto::limits::LINK_DESTS_MAX;
 
 use super::stop_time::seconds_until;
 use super::words::{RsyncLine, TypedOption};
@@ -52,16 +54,37 @@ pub struct RsyncMeaning {
     pub keeps_executability: bool,
     /// Filter rules, in their order.
     pub rules: Vec<(RsyncRuleOption, Vec<u8>)>,
+    /// Backups that are named in lines of their own (`--info=backup`).
+    pub shown_backups: Option<BackupPlace>,
+    /// `--append`, `--append-verify`.
+    pub appends: bool,
+    /// `--temp-dir`.
+    pub temp_dir: Option<OsString>,
+    /// `--insecure-links`.
+    pub follows_all_links: bool,
+    /// `-K`.
+    pub keeps_dirlinks: bool,
+    /// `--compare-dest` or `--copy-dest`: earlier copies, and their use.
+    pub earlier: Option<(EarlierCopyUse, Vec<Vec<u8>>)>,
     /// `--force`: a file may replace a directory with contents.
     pub replaces_trees: bool,
+}
+
+/// Where backups go.
+#[derive(Debug, Clone, Default)]
+pub struct BackupPlace {
+    /// `--backup-dir`; empty: each stays in its own directory.
+    pub directory: OsString,
+    /// Appended to their names.
+    pub suffix: OsString,
 }
 
 /// The options that `-a` stands for.
 const ARCHIVE: [&str; 7] = ["recursive", "links", "perms", "times", "group", "owner", "D"];
 
 /// Options that are refused, since only the daemon or another rsync has a use for them.
-const ONLY_RSYNCS: [&str; 8] =
-    ["daemon", "server", "config", "write-batch", "only-write-batch", "read-batch", "early-input", "protocol"];
+const ONLY_RSYNCS: [&str; 7] =
+    ["daemon", "server", "config", "write-batch", "only-write-batch", "read-batch", "early-input"];
 
 /// The name of an option; its letter, if it has no name.
 fn name(option: &TypedOption) -> String {
@@ -107,6 +130,15 @@ impl Effective<'_> {
         u8::try_from(typed.count()).unwrap_or(u8::MAX)
     }
 
+    /// Whether `--info` names a kind of message.
+    fn shows(&self, wanted: &str) -> bool {
+        let arguments = self.line.options.iter().filter(|option| name(option) == "info");
+        let words = arguments.filter_map(|option| option.argument.as_deref()?.to_str());
+        let level =
+            |word: &str| word.strip_prefix(wanted).or_else(|| word.strip_prefix("all")).map(|level| level != "0");
+        words.flat_map(|words| words.split(',')).filter_map(|word| level(&word.to_lowercase())).last().unwrap_or(false)
+    }
+
     fn argument(&self, wanted: &str) -> Option<&OsStr> {
         self.last(wanted).and_then(|option| option.argument.as_deref())
     }
@@ -137,6 +169,10 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),
         keeps_executability: is_on("executability"),
+        appends: is_on("append") || is_on("append-verify"),
+        temp_dir: effective.argument("temp-dir").map(OsStr::to_owned),
+        follows_all_links: is_on("insecure-links"),
+        keeps_dirlinks: is_on("keep-dirlinks"),
         replaces_trees: is_on("force"),
         rules: rules(line, is_on("cvs-exclude")),
         ..RsyncMeaning::default()
@@ -165,7 +201,8 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         None => add("--modify-window=0"),
     }
     let deletes = ["delete", "delete-before", "delete-during", "delete-delay", "delete-after", "delete-excluded"];
-    if deletes.iter().any(|name| is_on(name)) {
+    let deletes = deletes.iter().any(|name| is_on(name));
+    if deletes {
         if !meaning.is_recursive && !meaning.has_directories {
             return Err(UsageError::new("--delete does not work without --recursive (-r) or --dirs (-d)"));
         }
@@ -182,6 +219,30 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         // haul removes only what it has verified.
         words.push("--compare=digest".into());
     }
+    let backups = backups(&effective);
+    if let Some(BackupPlace { directory, suffix }) = &backups {
+        words.extend([with("--suffix", "", suffix), "--backup".into()]);
+        if !directory.is_empty() {
+            words.push(with("--backup-dir", "", directory));
+        } else {
+            words.push("--omit-dir-times".into());
+            if deletes && !is_on("delete-excluded") {
+                let rule = [b"P *", suffix.as_bytes()].concat();
+                meaning.rules.push((RsyncRuleOption::Filter, rule));
+            }
+        }
+    }
+    meaning.shown_backups = backups.clone().filter(|_| meaning.verbosity > 1 || effective.shows("backup"));
+    if meaning.appends && is_on("whole-file") {
+        return Err(UsageError::new("--append cannot be used with --whole-file"));
+    }
+    let is_in_place = meaning.appends || is_on("inplace");
+    // The old file stays as a backup or in an earlier copy, or it is not changed at all.
+    let keeps_old = backups.is_some() || is_on("link-dest") || is_on("ignore-existing");
+    if is_in_place && !keeps_old {
+        words.push("--inplace".into());
+    }
+    meaning.earlier = earlier(line)?;
     words.extend(shell(&effective)?);
     for typed in &line.options {
         if let Some(word) = word(typed, &effective)? {
@@ -225,6 +286,45 @@ fn stop(typed: &TypedOption, text: &str) -> Result<Vec<OsString>, UsageError> {
         Some(seconds) => Ok(vec![format!("--timelimit={}", seconds.min(TIME_MAX_S)).into()]),
         None => Err(UsageError::new(format!("invalid --{} value: {text}", name(typed)))),
     }
+}
+
+/// The directories of `--compare-dest` or `--copy-dest`.
+fn earlier(line: &RsyncLine) -> Result<Option<(EarlierCopyUse, Vec<Vec<u8>>)>, UsageError> {
+    let mut found: Option<(EarlierCopyUse, Vec<Vec<u8>>)> = None;
+    for typed in &line.options {
+        let earlier_use = match typed.option.long {
+            "compare-dest" => EarlierCopyUse::Compare,
+            "copy-dest" => EarlierCopyUse::Copy,
+            "link-dest" => EarlierCopyUse::Link,
+            _ => continue,
+        };
+        let (kind, directories) = found.get_or_insert_with(|| (earlier_use, Vec::new()));
+        if *kind != earlier_use {
+            return Err(UsageError::new(format!("--{} conflicts with another option of its kind", typed.option.long)));
+        }
+        directories.extend(typed.argument.as_deref().map(|directory| directory.as_bytes().to_vec()));
+    }
+    match &found {
+        Some((_, directories)) if directories.len() > LINK_DESTS_MAX => {
+            Err(UsageError::new(format!("at most {LINK_DESTS_MAX} earlier copies may be specified")))
+        }
+        _ => Ok(found.filter(|(earlier_use, _)| *earlier_use != EarlierCopyUse::Link)),
+    }
+}
+
+/// Backups: `--backup-dir` implies them.
+fn backups(effective: &Effective<'_>) -> Option<BackupPlace> {
+    let mut directory = effective.argument("backup-dir").map(OsStr::as_bytes).unwrap_or_default();
+    while let Some(rest) = directory.strip_prefix(b"./") {
+        directory = rest;
+    }
+    let directory = if directory == b"." { b"" } else { directory };
+    if directory.is_empty() && !effective.is_on("backup") && !effective.is_on("backup-dir") {
+        return None;
+    }
+    let suffix =
+        effective.argument("suffix").unwrap_or(OsStr::new(if effective.is_on("backup-dir") { "" } else { "~" }));
+    Some(BackupPlace { directory: OsStr::from_bytes(directory).to_owned(), suffix: suffix.to_owned() })
 }
 
 /// The filter rules of all options. CVS's come last.
@@ -271,7 +371,18 @@ fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// Options that [`translate()`] has treated, or the display.
-const TREATED: [&str; 48] = [
+const TREATED: [&str; 59] = [
+    "insecure-links",
+    "append",
+    "append-verify",
+    "inplace",
+    "temp-dir",
+    "keep-dirlinks",
+    "compare-dest",
+    "copy-dest",
+    "backup",
+    "backup-dir",
+    "suffix",
     "cvs-exclude",
     "exclude",
     "exclude-from",
@@ -342,7 +453,7 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
     let one = |word: String| Ok(Some(vec![word.into()]));
     match (name.as_str(), typed.is_negated) {
         ("timeout" | "contimeout", _) if text.parse::<u64>().is_ok_and(|seconds| seconds < 3) => return Ok(None),
-        ("temp-dir" | "partial-dir", _) => return Ok(None),
+        ("partial-dir", _) => return Ok(None),
         ("stop-after" | "stop-at", false) => return stop(typed, text).map(Some),
         ("compress-choice", false) => match text {
             "none" => return one("--compress=off".into()),

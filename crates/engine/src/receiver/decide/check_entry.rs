@@ -231,6 +231,10 @@ impl EntryDecider {
         } else {
             self.parts.tree.existing_stat(&position.dir, &position.name, entry)?
         };
+        let there = match self.parts.tree.kept_link(position, entry, &there)? {
+            Some(stat) => ExistingStat { existing: ExistingEntry::Directory, stat: Some(stat) },
+            None => there,
+        };
         self.check_permitted(position, entry, &there)?;
         let mut decided = match self.decide(position, entry, &there)? {
             NextStep::Transfer(decided) => decided,
@@ -323,8 +327,7 @@ impl EntryDecider {
             OverwriteDecision::Omit => return self.omit(position, entry).map(NextStep::Answer),
             // Entries in it, and hard links to it, are absent too.
             OverwriteDecision::Pass => return Ok(NextStep::Answer(EntryAnswer::Refused)),
-            OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
-                self.parts.copy.report_linked(|| self.parts.copy.relative(position), entry);
+            _ if self.has_from_earlier(position, entry, decision)? => {
                 return Ok(NextStep::Answer(EntryAnswer::Settled));
             }
             _ => {}

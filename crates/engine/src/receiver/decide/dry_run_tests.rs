@@ -12,7 +12,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::limits::PATH_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
-use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, SyncOptions};
+use haul_proto::sync::{ChangeKind, ChangeReasons, EarlierCopyUse, EqualityTest, SyncOptions};
 use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
@@ -206,6 +206,39 @@ fn a_file_of_an_earlier_copy_becomes_a_hard_link() {
     assert_eq!(site.child(0, "other", file(3)), TransferNeed::Nothing);
     assert_eq!(site.items(&third), expected.map(|(path, change)| (path.to_owned(), change)));
     assert!(!third.exists());
+}
+
+#[test]
+fn a_file_of_an_earlier_copy_is_copied_or_not_created() {
+    let temp = tempfile::tempdir().unwrap();
+    let earlier = temp.path().join("1");
+    fs::create_dir(&earlier).unwrap();
+    touch(&earlier.join("same"), "abc");
+    touch(&earlier.join("other"), "abcd");
+    for earlier_use in [EarlierCopyUse::Copy, EarlierCopyUse::Compare] {
+        for is_dry in [true, false] {
+            let now = temp.path().join(format!("{earlier_use:?} {is_dry}"));
+            let sync = SyncOptions { is_dry, earlier_use, link_dests: vec![b"../1".to_vec()], ..dry() };
+            let mut site = Site::new(&now, sync.clone());
+            assert_eq!(site.child(0, "same", file(3)), TransferNeed::Nothing);
+            let need = if is_dry { TransferNeed::Nothing } else { TransferNeed::All };
+            assert_eq!(site.child(0, "other", file(3)), need);
+            let same = now.join("same");
+            assert_eq!(same.exists(), earlier_use == EarlierCopyUse::Copy && !is_dry);
+            if same.exists() {
+                let meta = |path: &Path| fs::metadata(path).map(|meta| (meta.ino(), meta.mtime())).unwrap();
+                let (copy, original) = (meta(&same), meta(&earlier.join("same")));
+                assert!(copy.0 != original.0 && copy.1 == original.1 && fs::read(&same).unwrap() == b"abc");
+            }
+            // rsync removes a file that an earlier copy makes superfluous.
+            if earlier_use == EarlierCopyUse::Compare && !is_dry {
+                touch(&same, "old");
+                drop(site);
+                assert_eq!(Site::new(&now, sync).child(0, "same", file(3)), TransferNeed::Nothing);
+                assert!(!same.exists());
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The backup directory keeps replaced and removed entries, by their paths below the destination.
+//! Backups of replaced and removed entries: in the backup directory, by their paths below the destination, or beside
+//! the new ones, with a suffix.
 //!
 //! An entry to be replaced is linked there first, so that its name is never missing. Without hard links, it is moved,
 //! as removed entries are. Missing directories are created one component at a time, and no symbolic link is followed.
@@ -6,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,7 @@ use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat,
 use rustix::io::Errno;
 
 use crate::fs::meta::apply_with;
+use crate::fs::trusted_links::LinkRules;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::counter::add;
 use crate::receiver::delete::Removals;
@@ -29,6 +31,7 @@ use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::is_root;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_names::make_temporary;
+use crate::receiver::source_names::SourceNames;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Error for a backup directory on another file system.
@@ -37,13 +40,25 @@ const ELSEWHERE: &str = "is not on the target's file system\nuse a directory on 
 const ITSELF: &str = "is the target itself\nuse another directory for --backup-dir";
 /// Error for an earlier backup of another type.
 const IN_THE_WAY: &str = "the backup directory has another entry of this name\nuse another directory for --backup-dir";
+/// Error for a directory in the place of a backup.
+const TAKEN: &str = "a directory has the name of its backup\nmove it, or use another --suffix";
+/// Error for a name that is too long with its suffix, or is not available.
+const NO_NAME: &str = "its backup cannot have this name with the suffix\nuse another --suffix";
 /// Error for an entry below the target on another file system.
 const OTHER_DISK: &str = "is not on the file system of the backup directory\ncopy that file system separately";
 /// Most remembered directories.
 const KNOWN_MAX: usize = 4096;
 
-/// The directory for replaced and removed entries.
-pub struct BackupDirectory {
+/// Where replaced and removed entries are kept.
+pub struct Backups {
+    /// Appended to their names.
+    suffix: Vec<u8>,
+    /// Their directory; `None`: each stays in its own.
+    directory: Option<BackupDirectory>,
+}
+
+/// A directory for backups alone.
+struct BackupDirectory {
     dir: Dir,
     /// Directories of the destination, and their counterparts here.
     known: Mutex<HashMap<FileIdentity, Dir>>,
@@ -51,39 +66,87 @@ pub struct BackupDirectory {
     quota: Arc<CopyQuota>,
 }
 
-impl BackupDirectory {
-    /// Opens the requested backup directory. Creates it if missing, except in a dry run.
+impl Backups {
+    /// The requested backups. Creates a missing backup directory, except in a dry run.
     pub fn prepare(
         request: &TargetRequest,
         destination: &Destination,
         quota: &Arc<CopyQuota>,
     ) -> Result<Option<Self>, RefusedRequest> {
-        let Some(into) = destination.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
-        let path = destination.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
+        let Some(into) = destination.dir().filter(|_| request.sync.backs_up()) else { return Ok(None) };
+        let suffix = request.sync.backup_suffix.clone();
+        if request.sync.backup_dir.is_empty() {
+            return Ok(Some(Self { suffix, directory: None }));
+        }
+        let named = Path::new(OsStr::from_bytes(&request.sync.backup_dir));
+        let path = destination.root(request).join(named);
+        let rules = LinkRules { follows_all: request.sync.insecure_links, make: None };
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
+        let of = |dir| {
+            let directory = BackupDirectory { dir, known: Mutex::default(), quota: Arc::clone(quota) };
+            Some(Self { suffix, directory: Some(directory) })
+        };
         if request.sync.is_dry {
-            return match Dir::open_root(&path) {
-                Ok(dir) => check(&dir, into, &path)
-                    .map(|()| Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) })),
+            return match Dir::open_named(destination.root(request), named, rules) {
+                Ok(dir) => check(&dir, into, &path).map(|()| of(dir)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(failed(&error)),
             };
         }
         quota.take_names(missing_at(&path))?;
-        lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
-        let dir = Dir::open_root(&path).map_err(|error| failed(&error))?;
+        if lookup::is_confined() {
+            lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
+        }
+        let made = LinkRules { make: Some(Mode::RWXU), ..rules };
+        let dir = Dir::open_named(destination.root(request), named, made).map_err(|error| failed(&error))?;
         check(&dir, into, &path)?;
-        Ok(Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) }))
+        Ok(of(dir))
     }
 
-    /// Device and inode.
-    pub fn identity(&self) -> FileIdentity {
-        self.dir.identity()
+    /// Device and inode of the backup directory.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.directory.as_ref().map(|directory| directory.dir.identity())
     }
 
-    /// Permits writes to it.
+    /// Permits writes to the backup directory.
     pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
-        drop(self.dir.fd().map(|fd| bounds.allow(&*fd, rights)));
+        let dir = self.directory.as_ref().map(|directory| &directory.dir);
+        dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, rights))));
+    }
+
+    /// The name whose backup this one may be, where backups stay beside the new entries.
+    fn original<'n>(&self, name: &'n Name) -> Option<&'n [u8]> {
+        let original = name.as_bytes().strip_suffix(&self.suffix[..])?;
+        (self.directory.is_none() && !original.is_empty()).then_some(original)
+    }
+
+    /// The name of a backup.
+    fn name_of(&self, name: &Name) -> io::Result<Name> {
+        let kept = Name::new(&[name.as_bytes(), &self.suffix].concat()).ok().filter(|kept| !kept.is_reserved());
+        kept.ok_or_else(|| io::Error::other(NO_NAME))
+    }
+
+    /// The directory for the backups of entries in `dir`.
+    fn place_of(&self, dir: &Dir) -> io::Result<Dir> {
+        self.directory.as_ref().map_or_else(|| Ok(dir.clone()), |directory| directory.place_of(dir))
+    }
+
+    /// Gives an entry its backup's name. An empty directory of this name in the backup directory makes way.
+    fn rename(&self, from: &OwnedFd, name: &Name, into: &OwnedFd, kept: &Name) -> Result<(), Errno> {
+        let rename = || renameat(from, name.as_bytes(), into, kept.as_bytes());
+        let make_way = || unlinkat(into, kept.as_bytes(), AtFlags::REMOVEDIR);
+        match rename() {
+            Err(Errno::ISDIR) if self.directory.is_some() && make_way().is_ok() => rename(),
+            renamed => renamed,
+        }
+    }
+
+    /// An error with an explanation for backups.
+    fn explained(&self, error: Errno) -> io::Error {
+        match error {
+            Errno::ISDIR | Errno::EXIST if self.directory.is_none() => io::Error::other(TAKEN),
+            error => explained(error),
+        }
     }
 
     /// Links the entry `name` into the backup, or moves it if that is impossible. `false` if there is no such entry, or
@@ -96,14 +159,14 @@ impl BackupDirectory {
             Ok(_) => {}
             Err(error) => return Err(error),
         }
-        let place = self.place_of(dir)?;
+        let (place, kept) = (self.place_of(dir)?, self.name_of(name)?);
         let into = place.fd()?;
         let link = |as_name: &Name| linkat(&*from, name.as_bytes(), &*into, as_name.as_bytes(), AtFlags::empty());
-        let linked = match link(name) {
+        let linked = match link(&kept) {
             // A link cannot replace an earlier backup; a rename can.
             Err(Errno::EXIST) => {
-                make_temporary(&into, name, b"backup", link).and_then(|temporary| {
-                    let renamed = renameat(&*into, temporary.as_bytes(), &*into, name.as_bytes());
+                make_temporary(&into, &kept, b"backup", link).and_then(|temporary| {
+                    let renamed = self.rename(&into, &temporary, &into, &kept);
                     // Renaming between two names of one file has no effect.
                     let _ = unlinkat(&*into, temporary.as_bytes(), AtFlags::empty());
                     renamed
@@ -115,26 +178,30 @@ impl BackupDirectory {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.move_here(dir, name),
-            Err(error) => Err(explained(error)),
+            Err(error) => Err(self.explained(error)),
         }
     }
 
     /// Moves the entry `name` here, unless it is a directory. `false` if there is no such entry.
     fn move_here(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
-        let place = self.place_of(dir)?;
+        let (place, kept) = (self.place_of(dir)?, self.name_of(name)?);
         let (from, into) = (dir.fd()?, place.fd()?);
-        match renameat(&*from, name.as_bytes(), &*into, name.as_bytes()) {
+        match self.rename(&from, name, &into, &kept) {
             // Renaming between two names of one file keeps both.
-            Ok(()) if is_same(&*from, &*into, name) => match unlinkat(&*from, name.as_bytes(), AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => Ok(true),
-                Err(error) => Err(error.into()),
-            },
+            Ok(()) if is_same((&*from, name), (&*into, &kept)) => {
+                match unlinkat(&*from, name.as_bytes(), AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => Ok(true),
+                    Err(error) => Err(error.into()),
+                }
+            }
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
-            Err(error) => Err(explained(error)),
+            Err(error) => Err(self.explained(error)),
         }
     }
+}
 
+impl BackupDirectory {
     /// The counterpart of a destination directory, created if missing.
     fn place_of(&self, dir: &Dir) -> io::Result<Dir> {
         let mut known = lock(&self.known);
@@ -178,10 +245,10 @@ impl Removals {
         kept.map_err(|error| FileError::Backup(error.into()))
     }
 
-    /// Removes an entry other than a directory, or moves it into the backup directory. `false` if there is no such
-    /// entry.
+    /// Removes an entry other than a directory, or moves it to its backup. A backup beside the entries is removed.
+    /// `false` if there is no such entry.
     pub(crate) fn remove_or_back_up(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
-        let Some(backup) = &self.backup else {
+        let Some(backup) = self.backup.as_ref().filter(|backup| backup.original(name).is_none()) else {
             return match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty()) {
                 Ok(()) => Ok(true),
                 Err(Errno::NOENT) => Ok(false),
@@ -191,6 +258,23 @@ impl Removals {
         let is_there = backup.move_here(dir, name)?;
         add(&self.copy.reporter.sync.backed_up, u64::from(is_there));
         Ok(is_there)
+    }
+
+    /// Whether a removed entry leaves its backup in its directory, which then stays.
+    pub(crate) fn leaves_backup(&self, name: &Name) -> bool {
+        self.backup.as_ref().is_some_and(|backup| backup.directory.is_none() && backup.original(name).is_none())
+    }
+
+    /// Whether an extraneous entry is an earlier backup that stays. rsync's rules say themselves which do.
+    pub(crate) fn protects_backup(&self, name: &Name) -> bool {
+        let is_backup = self.backup.as_ref().is_some_and(|backup| backup.original(name).is_some());
+        is_backup && !self.copy.request.sync.delete_filtered && !self.filter.is_rsync()
+    }
+
+    /// Whether an extraneous entry may be a backup of this run: the source has its name without the suffix.
+    pub(crate) fn may_be_new_backup(&self, name: &Name, names: &SourceNames) -> bool {
+        let original = self.backup.as_ref().and_then(|backup| backup.original(name));
+        original.is_some_and(|original| names.has(original) != Some(false))
     }
 }
 
@@ -249,11 +333,12 @@ fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a name refers to one file in both directories.
-fn is_same(one: impl AsFd, other: impl AsFd, name: &Name) -> bool {
-    let stat =
-        |dir: &dyn AsFd| FileStat::at_name(dir.as_fd(), name, FollowLinks::Itself).map(|stat| stat.identity).ok();
-    stat(&one).is_some_and(|one| Some(one) == stat(&other))
+/// Whether two names in these directories refer to one file.
+fn is_same(one: (&OwnedFd, &Name), other: (&OwnedFd, &Name)) -> bool {
+    let identity = |(dir, name): (&OwnedFd, &Name)| {
+        FileStat::at_name(dir, name, FollowLinks::Itself).map(|stat| stat.identity).ok()
+    };
+    identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
 /// An error with an explanation for the backup directory.

@@ -166,7 +166,11 @@ impl Removals {
     ) -> Result<Vec<(Name, FileType)>, FileError> {
         let mut extras = Vec::new();
         let is_known = names.each_extraneous(dir, |name, kind| {
-            if !is_unfinished(name, kind) && !self.filter.leaves_out(scope, name, kind == FileType::Directory) {
+            let is_backup = self.protects_backup(name) || self.may_be_new_backup(name, names);
+            if !is_unfinished(name, kind)
+                && !is_backup
+                && !self.filter.leaves_out(scope, name, kind == FileType::Directory)
+            {
                 extras.push((name.clone(), kind));
             }
         })?;

@@ -10,7 +10,7 @@ pub mod remove_tree;
 use std::sync::Arc;
 
 use crate::receiver::copy::ReceiverCopy;
-use crate::receiver::delete::backup::BackupDirectory;
+use crate::receiver::delete::backup::Backups;
 use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
 use crate::receiver::metadata::MetadataWriter;
@@ -22,8 +22,8 @@ pub struct Removals {
     pub(super) metadata: Arc<MetadataWriter>,
     /// The source's filters.
     pub(super) filter: TargetFilter,
-    /// The backup directory, if requested.
-    pub(super) backup: Option<BackupDirectory>,
+    /// Backups, if requested.
+    pub(super) backup: Option<Backups>,
     /// Directories to sweep, and the removals so far.
     pub(super) extraneous: ExtraneousRemoval,
     /// The memory limit of source names in open directories.
@@ -31,11 +31,7 @@ pub struct Removals {
 }
 
 impl Removals {
-    pub(super) fn new(
-        metadata: &Arc<MetadataWriter>,
-        backup: Option<BackupDirectory>,
-        extraneous: ExtraneousRemoval,
-    ) -> Self {
+    pub(super) fn new(metadata: &Arc<MetadataWriter>, backup: Option<Backups>, extraneous: ExtraneousRemoval) -> Self {
         Self {
             copy: Arc::clone(&metadata.copy),
             metadata: Arc::clone(metadata),

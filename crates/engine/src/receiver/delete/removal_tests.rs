@@ -272,12 +272,13 @@ fn a_replaced_file_has_its_backup_name_before_it_is_gone() {
 }
 
 #[test]
-fn backups_follow_no_link_and_replace_no_directory() {
-    let site = Site::new(&["a/b", "c", "d/e"], with_backups());
+fn backups_follow_no_link_and_replace_no_directory_with_contents() {
+    let site = Site::new(&["a/b", "c", "d/e", "f"], with_backups());
     let (old, outside) = (site.temp.path().join("old"), site.temp.path().join("outside"));
     fs::create_dir(&outside).unwrap();
     symlink(&outside, old.join("a")).unwrap();
     make(&old.join("c/in it"));
+    make(&old.join("f/"));
     make(&old.join("d"));
     let at = |path: &str| site.dir().child(&name(path)).unwrap();
     for (dir, entry) in [(at("a"), "b"), (site.dir(), "c"), (at("d"), "e")] {
@@ -285,8 +286,59 @@ fn backups_follow_no_link_and_replace_no_directory() {
         assert!(error.starts_with("the backup directory has another entry"), "{error}");
         site.target.parts.removals.remove_or_back_up(&dir, &name(entry)).unwrap_err();
     }
-    assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e"]);
-    assert_eq!((tree(&outside).len(), tree(&old).len()), (0, 4));
+    assert_eq!((tree(&outside).len(), tree(&old).len()), (0, 5));
+    site.target.parts.removals.back_up(&site.dir(), &name("f")).unwrap();
+    assert!(old.join("f").is_file(), "an empty directory makes way");
+    assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e", "f"]);
+}
+
+#[test]
+fn a_backup_beside_a_file_has_the_suffix_and_gets_none_itself() {
+    let beside = SyncOptions { backup_suffix: b"~".to_vec(), ..replacing() };
+    let site = Site::new(&["a", "a~", "b", "d/x", "d/x~", "e/", "f", "f~/in it"], beside);
+    let (removals, dir) = (&site.target.parts.removals, site.dir());
+    let inode = |path: &str| fs::symlink_metadata(site.root().join(path)).unwrap().ino();
+    removals.back_up(&dir, &name("a")).unwrap();
+    assert_eq!(inode("a~"), inode("a"), "it replaces an earlier one");
+    for entry in ["a~", "b", "missing"] {
+        removals.remove_or_back_up(&dir, &name(entry)).unwrap();
+    }
+    for error in [removals.back_up(&dir, &name("f")), removals.remove_or_back_up(&dir, &name("f")).map(|_| ())] {
+        assert!(error.unwrap_err().to_string().contains("use another --suffix"));
+    }
+    // The backups in a directory keep it from being replaced.
+    removals.make_way(&dir, &name("e"), &EntryLocation::Operand(0)).unwrap();
+    assert!(matches!(
+        removals.make_way(&dir, &name("d"), &EntryLocation::Operand(0)),
+        Err(FileError::UndeletableTree | FileError::ProtectedTree)
+    ));
+    assert_eq!(tree(&site.root()), ["a", "b~", "d", "d/x", "d/x~", "f", "f~", "f~/in it"]);
+}
+
+#[test]
+fn backups_beside_the_entries_stay_with_their_directories() {
+    for (delete, delete_filtered) in
+        [(DeleteMode::During, false), (DeleteMode::After, false), (DeleteMode::After, true)]
+    {
+        let backup_suffix = b"~".to_vec();
+        let sync = SyncOptions {
+            backup_suffix,
+            delete_filtered,
+            delete,
+            delete_max: Some(u64::MAX),
+            ..SyncOptions::default()
+        };
+        let mut site = Site::new(&["x", "old~", "d/y", "d/old~", "e/", "s/", "s~"], sync);
+        site.operand();
+        site.child(0, "s", EntryContent::Directory);
+        site.end(1, true);
+        site.finish();
+        let (kept, removed) = (["d", "d/y~", "s", "s~", "x~"], ["d/old~", "old~"]);
+        let mut expected: Vec<_> = kept.iter().chain(removed.iter().filter(|_| !delete_filtered)).collect();
+        expected.sort();
+        assert_eq!(tree(&site.root()).iter().collect::<Vec<_>>(), expected, "{delete:?} {delete_filtered}");
+        assert_eq!(site.failures().len(), 0);
+    }
 }
 
 #[test]

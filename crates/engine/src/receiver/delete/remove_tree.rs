@@ -158,6 +158,7 @@ impl<'t> TreeClearing<'t> {
             let is_directory = kind == FileType::Directory;
             let scope = level.scope.as_ref();
             let is_protected = self.removals.filter.leaves_out_of_removed(scope, &name, is_directory)
+                || self.removals.protects_backup(&name)
                 || self.only_below && self.removals.leaves_out_kind(kind);
             self.is_protected |= is_protected;
             if name.is_reserved() || is_protected {
@@ -171,7 +172,7 @@ impl<'t> TreeClearing<'t> {
                     EnteredDirectory::Stays => level.stays = true,
                 }
             } else {
-                level.stays |= !self.remove(&level.dir, &name, kind, true)?;
+                level.stays |= !self.remove(&level.dir, &name, kind, true)? || self.removals.leaves_backup(&name);
             }
         }
         Ok(false)

@@ -4,6 +4,7 @@ use std::io;
 
 use haul_proto::delta::{DeltaMethod, method};
 use haul_proto::entry::Entry;
+use haul_proto::sync::EarlierCopyUse;
 use rustix::fs::FileType;
 
 use crate::fs::{FileStat, FollowLinks};
@@ -50,7 +51,9 @@ impl DeltaStage {
         known_names: impl Fn(&FileStat) -> u64,
     ) -> io::Result<Option<FileStat>> {
         // Not if the existing file is to be kept, or may belong to an earlier copy.
-        let is_free = self.removals.backup.is_none() && self.copy.request.sync.link_dests.is_empty();
+        let sync = &self.copy.request.sync;
+        let is_linked = !sync.link_dests.is_empty() && sync.earlier_use == EarlierCopyUse::Link;
+        let is_free = self.removals.backup.is_none() && !is_linked;
         if !path.replaces || !self.copy.request.delta.in_place || !is_free {
             return Ok(None);
         }

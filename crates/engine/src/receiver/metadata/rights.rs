@@ -188,7 +188,7 @@ impl MetadataWriter {
             return Ok(());
         }
         // They could add another list meanwhile. A backup takes the earlier owner from the directory.
-        if !there.is_owned_by_this_user() && self.copy.request.sync.backup_dir.is_empty() {
+        if !there.is_owned_by_this_user() && !self.copy.request.sync.backs_up() {
             fchown(&*fd, Some(Uid::from_raw(meta.uid)), None)?;
         }
         remove_acls(&*fd)

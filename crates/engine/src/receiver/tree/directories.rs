@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_proto::entry::{Entry, EntryMetadata};
-use haul_proto::overwrite_policy::{OverwriteDecision, OverwritePolicy};
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, OverwritePolicy};
 use haul_proto::path::Name;
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
@@ -15,11 +15,15 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::cannot_remember;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
-use crate::receiver::place::existing_entry::attributes;
+use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::temp_files::rename_new;
 use crate::receiver::place::temp_names::{random_name, temporary_name};
 use crate::receiver::place::tree_memory::TreeMemory;
 use crate::receiver::tree::TargetTree;
+
+/// Error for a link that cannot stay.
+const CLOSED: &str =
+    "its link leads to a directory that is closed to this user, or outside the target\ncopy to that directory itself";
 
 impl TargetTree {
     /// Answers a directory: an existing one, a replacement, or a new one.
@@ -50,7 +54,7 @@ impl TargetTree {
         if !fresh && !self.copy.is_dry() && self.copy.overwrite_rules().overwrite == OverwritePolicy::Follow {
             self.removals.remove_exchanged(&position.dir, &position.name);
         }
-        let child = self.metadata.enter(&position.dir, &position.name)?;
+        let child = self.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {
             // The tree's own root from here on: reported paths are relative to it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
@@ -67,6 +71,35 @@ impl TargetTree {
             false => self.removals.names_for_argument(&dir, is_deleting),
         };
         Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes })))
+    }
+
+    /// Opens a directory of the target, with `--keep-dirlinks` also through a link.
+    pub(crate) fn enter(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
+        match self.metadata.enter(parent, name) {
+            Err(error) if self.copy.request.sync.keep_dirlinks && is_link(&error) => parent.linked_child(name),
+            entered => entered,
+        }
+    }
+
+    /// The directory that a link in the place of an offered directory leads to, if the link stays.
+    pub(crate) fn kept_link(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        there: &ExistingStat,
+    ) -> io::Result<Option<FileStat>> {
+        let is_link = matches!(there.existing, ExistingEntry::Symlink(_)) && entry.kind == EntryContent::Directory;
+        if !is_link || !self.copy.request.sync.keep_dirlinks {
+            return Ok(None);
+        }
+        match position.dir.linked_child(&position.name).and_then(|dir| FileStat::at_fd(&*dir.fd()?)) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => Ok(None),
+                Some(Errno::ACCESS) => Err(io::Error::other(CLOSED)),
+                _ => Err(error),
+            },
+        }
     }
 
     /// Creates a directory. `false` if another run was faster; entering the directory shows whose it is.
@@ -125,6 +158,11 @@ impl TargetTree {
             self.copy.reporter.send(&cannot_remember(&self.copy.destination));
         }
     }
+}
+
+/// Whether a directory could not be opened because a link has its name.
+fn is_link(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
 }
 
 /// Creates a directory where none exists.

@@ -1,5 +1,5 @@
 //! Directories between the target and source arguments (`--dirbase`): created if missing, one component at a time and
-//! never through a symbolic link.
+//! never through a symbolic link (except with `--keep-dirlinks`).
 
 use std::collections::HashMap;
 use std::io;
@@ -67,7 +67,7 @@ impl TargetTree {
 
     fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<DirectoryBelow> {
         if self.copy.is_dry() {
-            return match parent.child(name) {
+            return match self.enter(parent, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Ok(DirectoryBelow { dir: parent.absent_child(name), fresh: true })
                 }
@@ -84,7 +84,7 @@ impl TargetTree {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        let dir = parent.child(name).map_err(|error| explained(parent, name, error))?;
+        let dir = self.enter(parent, name).map_err(|error| explained(parent, name, error))?;
         if let Some(mode) =
             self.metadata.requested_directory_mode().or(source_mode.map(|mode| self.metadata.mode_above(mode)))
             && is_new
