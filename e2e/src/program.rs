@@ -11,12 +11,11 @@ use crate::RUN_LIMIT;
 use crate::schema::assert_valid;
 
 /// Variables of the tests' user that could change haul's or ssh's behaviour.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 8] = [
     "bbcp_CONFIGFN",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",
-    "XDG_RUNTIME_DIR",
     "SSH_AUTH_SOCK",
     "SSH_CONNECTION",
     "NO_COLOR",
@@ -72,7 +71,8 @@ impl<'a> Haul<'a> {
         for name in FOREIGN {
             command.env_remove(name);
         }
-        command.env("HOME", home).env("LC_ALL", "C").current_dir(directory);
+        // Without a runtime directory, each command logs in, and leaves nothing on a host.
+        command.env("HOME", home).env("XDG_RUNTIME_DIR", "/nonexistent").env("LC_ALL", "C").current_dir(directory);
         Self { command, netns: None, cgroup: None, limit: RUN_LIMIT }
     }
 

@@ -80,6 +80,7 @@ mod slurm_answers;
 mod sparse;
 mod spelling;
 mod ssh;
+mod ssh_reuse;
 mod status;
 mod storage;
 mod strangers;

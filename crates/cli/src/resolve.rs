@@ -428,6 +428,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
         source_command: command(values, &flags::SOURCE_COMMAND)?,
         target_command: command(values, &flags::TARGET_COMMAND)?,
         in_turn,
+        ssh_carries_data: false,
         silence: values.get(&flags::SILENCE)?.unwrap_or(default.silence),
         connect_timeout: values.get(&flags::SILENCE)?.unwrap_or(default.connect_timeout),
         greeting_timeout: None,
@@ -455,6 +456,7 @@ pub fn login(values: &Values) -> Result<Login, UsageError> {
         deploy: !values.is_set(&flags::NO_DEPLOY),
         worker_binary: values.last(&flags::WORKER_BINARY).map(PathBuf::from),
         remote_dir: values.get(&flags::REMOTE_DIR)?,
+        no_ssh_reuse: values.is_set(&flags::NO_SSH_REUSE),
     })
 }
 

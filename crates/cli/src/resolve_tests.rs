@@ -54,7 +54,7 @@ fn without_options_the_engine_decides() {
 fn every_option_reaches_its_setting() {
     let plan = good(
         "-r -f --preserve --mkdir --symlinks ignore -s 16 -w 4m --congestion bbr --xfrrate 50m --cpus 16,0-2,1 --frame 1m --cipher chacha20-poly1305 --verify memory --checksums sums -i key \
-         --ssh-port 2222 --ssh-option A=b --no-deploy --source-command s --target-command t h:a b",
+         --ssh-port 2222 --ssh-option A=b --no-ssh-reuse --no-deploy --source-command s --target-command t h:a b",
     );
     let options = plan.copy.options;
     assert!(
@@ -74,8 +74,8 @@ fn every_option_reaches_its_setting() {
     assert_eq!(good("--congestion auto a b").copy.options.streams.socket.congestion, None);
     let access = plan.copy.access;
     assert_eq!(
-        (access.login.port, access.login.identity, access.login.deploy),
-        (Some(2222), Some("key".into()), false)
+        (access.login.port, access.login.identity, access.login.deploy, access.login.no_ssh_reuse),
+        (Some(2222), Some("key".into()), false, true)
     );
     assert_eq!((access.source_command.as_deref(), access.target_command.as_deref()), (Some("s"), Some("t")));
     assert_eq!(access.login.ssh_options, ["A=b"]);

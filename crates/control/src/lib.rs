@@ -23,7 +23,7 @@
 //! let (options, access) = (CopyOptions::default(), RemoteAccess::default());
 //! let copy = CopySpec { sources, list: None, target, options, access };
 //! let (executable, worker_arguments) = ("/usr/bin/haul".into(), vec!["worker".into()]);
-//! let program = WorkerProgram { executable, worker_arguments, executables_for_others: Vec::new() };
+//! let program = WorkerProgram { executable, worker_arguments, ..WorkerProgram::default() };
 //! let summary = haul_control::controller::run(copy, program, &Cancel::new(), &RuntimeControl::new(), &mut Silent)?;
 //! println!("{} files, {} bytes", summary.files.copied, summary.files.bytes);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

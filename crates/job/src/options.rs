@@ -130,7 +130,16 @@ impl JobOptions {
         };
         let logins = [Some(&self.access.login), self.access.target_login.as_ref()].into_iter().flatten();
         let of_logins = logins.flat_map(|login| {
-            let Login { identity: _, ssh_config, port, ssh_options, deploy: _, worker_binary, remote_dir: _ } = login;
+            let Login {
+                ssh_config,
+                port,
+                ssh_options,
+                worker_binary,
+                identity: _,
+                deploy: _,
+                remote_dir: _,
+                no_ssh_reuse: _,
+            } = login;
             let port = port.map(|port| PathBuf::from(port.to_string()));
             let options = ssh_options.iter().map(|option| word("ssh-option", Path::new(option)));
             let one = |name, value: Option<&Path>| value.map(|value| word(name, value));
@@ -185,7 +194,8 @@ impl Default for JobOptions {
 
 /// A login by what was typed, completed by the configuration of this host.
 pub fn completed_login(typed: &Login, configured: Login) -> Login {
-    let Login { identity, ssh_config, port, ssh_options, deploy, worker_binary, remote_dir } = typed.clone();
+    let Login { identity, ssh_config, port, ssh_options, deploy, worker_binary, remote_dir, no_ssh_reuse } =
+        typed.clone();
     Login {
         identity: identity.or(configured.identity),
         ssh_config: ssh_config.or(configured.ssh_config),
@@ -194,6 +204,7 @@ pub fn completed_login(typed: &Login, configured: Login) -> Login {
         deploy: deploy && configured.deploy,
         worker_binary: worker_binary.or(configured.worker_binary),
         remote_dir: remote_dir.or(configured.remote_dir),
+        no_ssh_reuse: no_ssh_reuse || configured.no_ssh_reuse,
     }
 }
 

@@ -385,11 +385,7 @@ mod tests {
             audit: None,
             address: None,
             data_ports: None,
-            program: WorkerProgram {
-                executable: "haul".into(),
-                worker_arguments: Vec::new(),
-                executables_for_others: Vec::new(),
-            },
+            program: WorkerProgram { executable: "haul".into(), ..WorkerProgram::default() },
         }
     }
 

@@ -87,6 +87,9 @@ pub struct RemoteAccess {
     pub target_command: Option<String>,
     /// Log in to two hosts one after the other, since ssh may ask for passwords.
     pub in_turn: bool,
+    /// Much data will go through ssh, so that an ssh master is shared only where a login would ask a question.
+    #[serde(skip)]
+    pub ssh_carries_data: bool,
     /// `--silence`: time without any data after which an end is given up. At least [`SILENCE_MIN`].
     pub silence: Duration,
     /// ssh's connection timeout, which covers the server's banner and no authentication. An `ssh_options` entry goes
@@ -118,6 +121,9 @@ pub struct Login {
     /// `--remote-dir`: where a host without haul gets it, instead of its cache directory. Absolute, or begins with
     /// `~/`, without control characters.
     pub remote_dir: Option<PathBuf>,
+    /// `--no-ssh-reuse`: no ssh master of haul's own.
+    #[serde(default)]
+    pub no_ssh_reuse: bool,
 }
 
 impl RemoteAccess {
@@ -149,6 +155,7 @@ impl Default for RemoteAccess {
             source_command: None,
             target_command: None,
             in_turn: false,
+            ssh_carries_data: false,
             silence: Duration::from_millis(SILENCE_MS),
             connect_timeout: CONNECT_TIMEOUT,
             greeting_timeout: None,
@@ -432,4 +439,17 @@ pub struct WorkerProgram {
     pub worker_arguments: Vec<OsString>,
     /// Directories to search for executables of this release for other systems.
     pub executables_for_others: Vec<PathBuf>,
+    /// Masters of ssh logins, and what these depend on.
+    pub masters: MasterPlace,
+}
+
+/// Where haul's own ssh masters have their sockets, and the environment's part in who logs in.
+#[derive(Debug, Clone, Default)]
+pub struct MasterPlace {
+    /// A directory of this user alone, created if absent. Without one there are no masters.
+    pub directory: Option<PathBuf>,
+    /// The agent's socket (SSH_AUTH_SOCK).
+    pub agent: Option<PathBuf>,
+    /// The cache of Kerberos's tickets (KRB5CCNAME).
+    pub tickets: Option<PathBuf>,
 }

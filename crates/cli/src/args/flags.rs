@@ -176,6 +176,7 @@ options! {
     SSH_CONFIG: Single<OsString> = row("ssh-config", Some('F'), One("FILE"), Connecting, "ssh configuration file, as ssh -F FILE").one(raw);
     SSH_PORT: Single<u16> = row("ssh-port", Some('P'), One("PORT"), Connecting, "ssh port").or("port").one(|a| a.number(1..=u16::MAX));
     SSH_OPTION: Repeated<String> = row("ssh-option", Some('o'), Each("OPTION"), Connecting, "option passed to ssh as -o OPTION (repeatable)").each(text);
+    NO_SSH_REUSE: Switch = row("no-ssh-reuse", None, Nothing, Connecting, "log in for each command (default: commands within 60 s share a login)").switch();
     RSH: Single<String> = row("rsh", Some('e'), One("COMMAND"), Connecting, "ssh command line, as in rsync ('ssh -p 2222 -i key')").of_one_copy().one(text);
     SOURCE_COMMAND: Single<String> = row("source-command", None, One("CMD"), Connecting, "command that starts haul on a remote source (placeholders: see --target-command)").bbcp_letter('S').one(text);
     TARGET_COMMAND: Single<String> = row("target-command", None, One("CMD"), Connecting, "command that starts haul on a remote target, for example 'ssh %I -l %U %H /opt/bin/haul' (%I: -i KEY, %U: user, %H: host, %4: -4 if given)").bbcp_letter('T').one(text);

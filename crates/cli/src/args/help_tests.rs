@@ -264,6 +264,8 @@ fn full_help() {
       -F, --ssh-config FILE     ssh configuration file, as ssh -F FILE
       -P, --ssh-port PORT       ssh port
       -o, --ssh-option OPTION   option passed to ssh as -o OPTION (repeatable)
+          --no-ssh-reuse        log in for each command (default: commands within 60
+                                s share a login)
       -e, --rsh COMMAND         ssh command line, as in rsync ('ssh -p 2222 -i key')
           --source-command CMD  command that starts haul on a remote source
                                 (placeholders: see --target-command)
@@ -460,6 +462,8 @@ fn verify_help() {
       -F, --ssh-config FILE     ssh configuration file, as ssh -F FILE
       -P, --ssh-port PORT       ssh port
       -o, --ssh-option OPTION   option passed to ssh as -o OPTION (repeatable)
+          --no-ssh-reuse        log in for each command (default: commands within 60
+                                s share a login)
           --source-command CMD  command that starts haul on a remote source
           --target-command CMD  command that starts haul on a remote target
       -4, --ipv4 [WHERE]        use IPv4 only for ssh

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(named("checksums", Dialect::Haul), "checksums");
         assert_eq!(
             named("no-", Dialect::Haul),
-            "no-times or no-empty-dirs or no-resume or no-keep or no-encrypt or no-deploy"
+            "no-times or no-empty-dirs or no-resume or no-keep or no-encrypt or no-ssh-reuse or no-deploy"
         );
         assert_eq!(named("par", Dialect::Haul), "keep");
         for typed in ["verify", "json", "partial", "fsync", "no-empty-dirs"] {

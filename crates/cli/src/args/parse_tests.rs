@@ -363,7 +363,7 @@ fn errors_name_the_word_and_the_remedy() {
     haul worker is internal: haul starts it at each end of a copy
 
     $ haul --no- a b
-    --no- is ambiguous: --no-times, --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-deploy
+    --no- is ambiguous: --no-times, --no-empty-dirs, --no-resume, --no-keep, --no-encrypt, --no-ssh-reuse, --no-deploy
 
     $ haul -s -r a b
     --streams needs an argument, but -r is an option

@@ -6,7 +6,7 @@ use super::flags::{self, COPY};
 use super::row::OptionRow;
 
 /// Options of a copy that apply to all runs of a sweep.
-const KEPT: [&OptionRow; 43] = [
+const KEPT: [&OptionRow; 44] = [
     &flags::CONFIG.row,
     &flags::RECURSIVE.row,
     &flags::PRESERVE.row,
@@ -27,6 +27,7 @@ const KEPT: [&OptionRow; 43] = [
     &flags::SSH_CONFIG.row,
     &flags::SSH_PORT.row,
     &flags::SSH_OPTION.row,
+    &flags::NO_SSH_REUSE.row,
     &flags::RSH.row,
     &flags::SOURCE_COMMAND.row,
     &flags::TARGET_COMMAND.row,

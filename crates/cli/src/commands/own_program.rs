@@ -1,9 +1,10 @@
 //! The program that workers run.
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use haul_base::copy::own_executable::own_executable;
-use haul_base::copy::spec::WorkerProgram;
+use haul_base::copy::spec::{MasterPlace, WorkerProgram};
 
 use crate::user_dirs;
 
@@ -15,6 +16,11 @@ pub fn own_program() -> WorkerProgram {
         executables_for_others: packaged(&executable).into_iter().chain(user_dirs::cache_dir()).collect(),
         executable,
         worker_arguments: vec!["worker".into()],
+        masters: MasterPlace {
+            directory: Some(user_dirs::runtime_dir()),
+            agent: env::var_os("SSH_AUTH_SOCK").map(PathBuf::from),
+            tickets: env::var_os("KRB5CCNAME").map(PathBuf::from),
+        },
     }
 }
 

@@ -23,11 +23,12 @@ use crate::args::{Dialect, UsageError, flags};
 use crate::resolve::HostNames;
 
 /// Options of a host's login: each end has its own.
-const OF_A_LOGIN: [&OptionRow; 7] = [
+const OF_A_LOGIN: [&OptionRow; 8] = [
     &flags::IDFILE.row,
     &flags::SSH_CONFIG.row,
     &flags::SSH_PORT.row,
     &flags::SSH_OPTION.row,
+    &flags::NO_SSH_REUSE.row,
     &flags::NO_DEPLOY.row,
     &flags::WORKER_BINARY.row,
     &flags::REMOTE_DIR.row,

@@ -11,7 +11,7 @@ use haul_base::control_channel::ControlWriter;
 use haul_base::copy::error::Error;
 use haul_base::copy::event::{Event, Observer};
 use haul_base::copy::location::Host;
-use haul_base::copy::spec::{CopySpec, WorkerProgram};
+use haul_base::copy::spec::{CopySpec, Transport, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::ChildGuard;
 use haul_base::sys::describe::describe_start;
@@ -32,8 +32,8 @@ const SLOW_LOGIN: Duration = Duration::from_secs(1);
 
 /// What a start reports.
 enum StartNews {
-    /// The host let ssh in, and takes long to start haul.
-    Slow,
+    /// Why it takes long.
+    Slow(String),
     /// It has ended.
     Ended(Result<GreetedWorker, Error>),
 }
@@ -94,10 +94,7 @@ pub fn start_all(
             stop.cancel();
         }
         match ended.recv_timeout(CANCEL_POLL) {
-            Ok((index, StartNews::Slow)) => {
-                let host = host_label(&hosts[index].1);
-                observer.event(&Event::Warning(format!("waiting for {host} to start haul")));
-            }
+            Ok((_, StartNews::Slow(why))) => observer.event(&Event::Warning(why)),
             Ok((index, StartNews::Ended(Ok(started)))) => all[index] = Some(started),
             Ok((_, StartNews::Ended(Err(error)))) => failure = failure.or(Some(error)),
             Err(RecvTimeoutError::Timeout) => {}
@@ -119,6 +116,12 @@ pub fn start_all(
     }
 }
 
+/// Whether data will probably go through ssh.
+fn sends_through_ssh(copy: &CopySpec) -> bool {
+    let network = &copy.options.streams.network;
+    !copy.options.compare && (network.transport == Transport::Ssh || network.is_direct_unlikely)
+}
+
 /// Starts a worker in a thread, after its turn if there is one, and sends the result.
 fn start_one(
     index: usize,
@@ -131,7 +134,9 @@ fn start_one(
     sender: &Sender<(usize, StartNews)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
     let access = copy.access.clone();
-    let access = if role == WorkerRole::Target { access.of_target() } else { access };
+    let mut access = if role == WorkerRole::Target { access.of_target() } else { access };
+    // Sessions of one ssh master share a core and a TCP connection.
+    access.ssh_carries_data |= sends_through_ssh(copy);
     let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
     let standard = InheritedStdio::of(&copy.options);
@@ -139,7 +144,7 @@ fn start_one(
         let _turn = turn.as_ref().map(|turn| lock(turn));
         // The receiver lives until the thread has ended.
         let report = |news| drop(sender.send((index, news)));
-        let control = StartControl { cancel: &stop, on_slow: &|| report(StartNews::Slow) };
+        let control = StartControl { cancel: &stop, on_slow: &|why| report(StartNews::Slow(why)) };
         let started = match &host {
             _ if stop.is_cancelled() => Err(Error::Interrupted),
             Host::Local => start_local(&program, role.end(), &standard, &stop),

@@ -152,6 +152,7 @@ mod tests {
             executable: own.path().join(release_name("x86_64")),
             worker_arguments: Vec::new(),
             executables_for_others: vec!["/nonexistent".into(), first.path().into(), second.path().into()],
+            ..WorkerProgram::default()
         };
         let bytes = 64 + 56;
         let sizes = |program: &WorkerProgram, worker_binary| {
@@ -175,6 +176,7 @@ mod tests {
             executable: own.path().join(release_name("x86_64")),
             worker_arguments: Vec::new(),
             executables_for_others: vec![others.path().into()],
+            ..WorkerProgram::default()
         };
         let mut executables = open(&program, None);
         let later = released(&[("aarch64", 183)], 3);
@@ -195,6 +197,7 @@ mod tests {
             executable: own.path().join(release_name("x86_64")),
             worker_arguments: Vec::new(),
             executables_for_others: vec![planted.path().into()],
+            ..WorkerProgram::default()
         };
         let set_mode = |mode| fs::set_permissions(planted.path(), fs::Permissions::from_mode(mode)).unwrap();
         set_mode(0o757);
@@ -217,6 +220,7 @@ mod tests {
             executable: own.path().join(release_name("x86_64")),
             worker_arguments: Vec::new(),
             executables_for_others: vec![wrong.path().into()],
+            ..WorkerProgram::default()
         };
         assert_eq!(size(&mut open(&program, None), ARM), None);
     }

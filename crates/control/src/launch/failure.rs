@@ -1,11 +1,15 @@
 //! Turns a failed start into an error with its kind, place and remedy.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use haul_base::copy::End;
 use haul_base::copy::error::Error;
+use haul_base::trusted_files::quoted;
+
+use crate::launch::ssh_master::agent_hangs;
 
 /// Most lines of output from ssh or the host in an error.
 const SHOWN_LINES: usize = 3;
@@ -25,6 +29,8 @@ pub(super) struct LaunchScene {
     pub own_command: bool,
     /// ssh's connection timeout in seconds, if haul set it.
     pub connect_limit_s: Option<u64>,
+    /// The agent that ssh asks for keys.
+    pub agent: Option<PathBuf>,
 }
 
 /// Output and status of a child that ended before its greeting.
@@ -154,6 +160,13 @@ impl LaunchScene {
         let test =
             self.attempt.strip_suffix("true").map_or_else(|| self.attempt.clone(), |ssh| format!("{ssh}echo ok"));
         format!("start-up files of the shell there (.bashrc) or a forced command may {what}: {test} must print ok")
+    }
+
+    /// Returns a warning if ssh waits for its agent.
+    pub(super) fn hanging_agent(&self) -> Option<String> {
+        let agent = self.agent.as_deref().filter(|agent| agent_hangs(agent))?;
+        let agent = quoted(agent);
+        Some(format!("the ssh agent at {agent} does not answer: restart it, or add --ssh-option IdentityAgent=none"))
     }
 
     /// Returns the error of a retry without any output in time.
@@ -297,6 +310,7 @@ mod tests {
             example: "'ssh -p 2222 %U@%H /opt/bin/haul'".into(),
             own_command: false,
             connect_limit_s: None,
+            agent: None,
         }
     }
 

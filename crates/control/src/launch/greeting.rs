@@ -36,6 +36,8 @@ pub(super) enum GreetResult {
     TimedOut,
     /// The wait after the login gets long; returned once.
     Slow,
+    /// The login gets long, and asks nothing; returned once.
+    SlowLogin,
     /// ssh has not logged in for long.
     NoLogin,
     /// ssh has logged in, and haul has not started in this time.
@@ -166,6 +168,7 @@ impl GreetingListener {
             }
             match self.wait.as_mut().map(StartWait::check) {
                 Some(StartWaitState::Slow) => return Some(GreetResult::Slow),
+                Some(StartWaitState::SlowLogin) => return Some(GreetResult::SlowLogin),
                 Some(StartWaitState::NoLogin) => return Some(GreetResult::NoLogin),
                 Some(StartWaitState::NoStart(limit)) => return Some(GreetResult::NoStart(limit)),
                 Some(StartWaitState::Waiting) | None => {}

@@ -7,6 +7,7 @@
 //! - `greeting_scanner`: finds haul's lines among noise. `greeting`: waits for them.
 //! - `local`, `remote` and `served`: the launch methods. `ssh`: its command line; `command`: a user's own command.
 //! - `start_wait`: how long a start may say nothing. `ssh_settings`: what must be overridden in ssh's configuration.
+//! - `ssh_master`: one login for many commands.
 //! - `script`: the remote shell command. `executables`, `executable`, `elf`: what to deploy.
 //! - `failure`: the errors of a failed start.
 
@@ -27,6 +28,7 @@ mod remote;
 mod script;
 mod served;
 mod ssh;
+mod ssh_master;
 mod ssh_settings;
 mod start_wait;
 #[cfg(test)]

@@ -8,6 +8,11 @@ pub enum NoPrompter {}
 
 pub use self::NoPrompter as Prompter;
 
+/// See the module for Linux.
+pub fn peer_of(_: u32) -> Option<IpAddr> {
+    None
+}
+
 impl NoPrompter {
     /// There is none.
     pub fn of(_: u32) -> Option<Self> {

@@ -8,6 +8,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
@@ -19,6 +20,9 @@ const DESCRIPTORS: RangeInclusive<i32> = 3..=8;
 
 /// Yama's rule for tracing; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
+/// The state of an open connection in /proc/net/tcp.
+const ESTABLISHED: &str = "01";
 
 /// As far as a process may trace its children.
 const CHILDREN: u8 = 1;
@@ -76,6 +80,30 @@ impl Prompter {
     }
 }
 
+/// Where the only TCP connection of a process of this user leads. Takes no socket, since only a child's can be taken.
+pub fn peer_of(process: u32) -> Option<IpAddr> {
+    let own: Vec<PathBuf> =
+        fs::read_dir(format!("/proc/{process}/fd")).ok()?.flatten().flat_map(|fd| fs::read_link(fd.path())).collect();
+    let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{process}/net/{table}")));
+    let rows = tables.iter().flatten().flat_map(|table| table.lines()).map(|row| row.split_ascii_whitespace());
+    let mut peers = rows.filter_map(|row| {
+        let row: Vec<&str> = row.collect();
+        let (&peer, &state, inode) = (row.get(2)?, row.get(3)?, row.get(9)?);
+        let link = PathBuf::from(format!("socket:[{inode}]"));
+        (state == ESTABLISHED && own.contains(&link)).then_some(peer)
+    });
+    let (Some(only), None) = (peers.next(), peers.next()) else { return None };
+    address(only.split_once(':')?.0)
+}
+
+/// Reads an address of such a table: words in the machine's order of bytes.
+fn address(digits: &str) -> Option<IpAddr> {
+    let word = |at: usize| u32::from_str_radix(digits.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let bytes = (0..digits.len()).step_by(8).map(word).collect::<Option<Vec<_>>>()?.concat();
+    let address = <[u8; 4]>::try_from(&*bytes).map(IpAddr::from);
+    Some(address.or_else(|_| <[u8; 16]>::try_from(&*bytes).map(IpAddr::from)).ok()?.to_canonical())
+}
+
 /// Also for tests of callers.
 #[cfg(test)]
 pub mod tests {
@@ -122,7 +150,9 @@ pub mod tests {
         let shell = child_of(&process);
         while is_prompt(shell).is_none() {}
         assert_eq!(is_prompt(shell), Some(false));
-        assert_eq!(Prompter::of(shell).unwrap().peer(), Some(IpAddr::from([127, 0, 0, 1])));
+        let peer = Some(IpAddr::from([127, 0, 0, 1]));
+        assert_eq!((Prompter::of(shell).unwrap().peer(), peer_of(shell)), (peer, peer));
+        assert_eq!(address("B80D0120000000000000000001000000"), "2001:db8::1".parse().ok());
         assert!(Prompter::of(shell).unwrap().prompt());
         assert_eq!(is_prompt(shell), Some(true));
         process.stdin.take().unwrap().write_all(b"\n").unwrap();

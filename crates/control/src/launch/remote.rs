@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::{ChildStdin, Command};
 use std::time::{Duration, Instant};
 
@@ -24,16 +25,25 @@ use crate::launch::failure::{LaunchScene, own_system};
 use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::launch::greeting_scanner::ScannedLine;
 use crate::launch::prompt::Prompter;
+use crate::launch::ssh_master::SshMaster;
 use crate::launch::ssh_settings::SettingsQuery;
 use crate::launch::start_wait::{LOGIN_LIMIT, StartWait};
+
+/// For a login beside a master: sessions of one master share a core and a TCP connection, which much data would fill. But
+/// nobody is asked for a second password.
+const ASK_NOTHING: [&str; 2] = ["-o", "BatchMode=yes"];
+
+/// In ssh's last words where its proxy has failed. A login that may become a master hides the proxy's own words
+/// (ControlPersist), so another login asks for them.
+const HIDDEN: &str = "UNKNOWN port";
 
 /// What a start needs of its caller.
 #[derive(Clone, Copy)]
 pub struct StartControl<'a> {
     /// Ends the start.
     pub cancel: &'a Cancel,
-    /// Called once if a host that let ssh in takes long to start haul.
-    pub on_slow: &'a dyn Fn(),
+    /// Says why a start takes long.
+    pub on_slow: &'a dyn Fn(String),
 }
 
 /// Starts a worker on `host`. Blocks until it has greeted, until ssh ends, or until `cancel` is set. Password prompts
@@ -74,8 +84,25 @@ pub(super) fn start_through(
     let arguments = arguments(remote, access);
     let settings = SettingsQuery::start(ssh, &arguments);
     let executables = DeployableExecutables::open(program, access)?;
+    let settings = settings.finish();
+    let agent = settings.agent(program.masters.agent.as_deref()).map(Path::to_owned);
+    let scene = LaunchScene { agent, ..scene };
+    let master = SshMaster::choose(&settings, &arguments, access, &program.masters)?;
     let arguments = [settings.overrides(), arguments].concat();
-    start_scripted(ssh, arguments, scene, access, executables, program, control)
+    let shared = [master.options.as_slice(), &arguments].concat();
+    let is_apart = access.ssh_carries_data && master.runs;
+    let (first, second) = match is_apart {
+        true => ([ASK_NOTHING.map(OsString::from).as_slice(), &arguments].concat(), shared),
+        false => (shared, arguments),
+    };
+    let started = match start_scripted(ssh, first, scene.clone(), access, executables, program, control) {
+        Err(Error::Connect(text)) if is_apart || !master.options.is_empty() && text.contains(HIDDEN) => {
+            let executables = DeployableExecutables::open(program, access)?;
+            start_scripted(ssh, second, scene, access, executables, program, control)
+        }
+        started => started,
+    }?;
+    Ok(StartedWorker { peer: started.peer.or_else(|| master.peer()), ..started })
 }
 
 /// Starts a command of the user's own, without deployment.
@@ -216,7 +243,10 @@ impl<'a> LaunchConversation<'a> {
                     return Err(self.cannot(&code, &detail).into());
                 }
                 GreetResult::Cancelled => return Err(Error::Interrupted.into()),
-                GreetResult::Slow => (self.control.on_slow)(),
+                GreetResult::Slow => (self.control.on_slow)(format!("waiting for {} to start haul", self.scene.host)),
+                GreetResult::SlowLogin => {
+                    self.scene.hanging_agent().into_iter().for_each(self.control.on_slow);
+                }
                 GreetResult::TooMuchNoise => {
                     self.child.end();
                     let remains = self.listener.remains(&mut self.child);

@@ -85,7 +85,7 @@ pub fn words(user: Option<&str>, name: &str, access: &RemoteAccess) -> Result<Ve
     let remote = SshRemote { user, name };
     remote.check()?;
     let arguments = arguments(remote, access);
-    Ok([SettingsQuery::start(OsStr::new("ssh"), &arguments).overrides(), arguments].concat())
+    Ok([SettingsQuery::start(OsStr::new("ssh"), &arguments).finish().overrides(), arguments].concat())
 }
 
 fn notice_loss(access: &RemoteAccess) -> Vec<String> {
@@ -111,7 +111,7 @@ fn is_debugging(option: &str) -> bool {
 }
 
 /// Returns the keyword of an ssh option: `Keyword=value` or `Keyword value`.
-fn keyword_of(option: &str) -> &str {
+pub(super) fn keyword_of(option: &str) -> &str {
     option.trim_start().split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default()
 }
 
@@ -151,6 +151,7 @@ pub(super) fn scene(remote: SshRemote<'_>, access: &RemoteAccess, end: End) -> L
         example: example(access),
         own_command: own_command(access, end).is_some(),
         connect_limit_s: own_command(access, end).is_none().then(|| connect_limit_s(access)).flatten(),
+        agent: None,
     }
 }
 

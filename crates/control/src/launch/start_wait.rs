@@ -18,8 +18,15 @@ pub(super) const TELLS_LOGIN: &str = "LogLevel=VERBOSE";
 /// The beginning of ssh's line about a login.
 const LOGGED_IN: &str = "Authenticated to ";
 
-/// The beginnings of ssh's lines that only [`TELLS_LOGIN`] brings.
-const REPORTS: [&str; 4] = [LOGGED_IN, "Authenticated using ", "Transferred: sent ", "Bytes per second: sent "];
+/// The beginnings of ssh's lines that only [`TELLS_LOGIN`] or a master (`ssh_master`) brings.
+const REPORTS: [&str; 6] = [
+    LOGGED_IN,
+    "Authenticated using ",
+    "Transferred: sent ",
+    "Bytes per second: sent ",
+    "mux_client_request_session: ",
+    "ControlSocket ",
+];
 
 /// Longest login without a question on the terminal. A server usually gives up after 2 min (LoginGraceTime).
 pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(600);
@@ -27,7 +34,7 @@ pub(super) const LOGIN_LIMIT: Duration = Duration::from_secs(600);
 /// A start that takes longer after the login is reported.
 const SLOW_START: Duration = Duration::from_secs(5);
 
-/// Drops the lines that ssh prints only since haul asks for them.
+/// Drops the lines that ssh prints only because of haul's options.
 pub fn drop_ssh_reports(lines: &mut Vec<String>) {
     lines.retain(|line| !REPORTS.iter().any(|start| line.starts_with(start)));
 }
@@ -39,6 +46,8 @@ pub(super) enum StartWaitState {
     Waiting,
     /// It goes on, and is long enough to be reported; returned once.
     Slow,
+    /// The login goes on, and asks nothing; returned once.
+    SlowLogin,
     /// The login took too long.
     NoLogin,
     /// haul has not started in this time after the login.
@@ -58,6 +67,7 @@ pub(super) struct StartWait {
     since: Option<Instant>,
     has_said: bool,
     is_reported: bool,
+    is_login_reported: bool,
 }
 
 impl StartWait {
@@ -73,6 +83,7 @@ impl StartWait {
             since: None,
             has_said: false,
             is_reported: false,
+            is_login_reported: false,
         }
     }
 
@@ -92,8 +103,13 @@ impl StartWait {
         self.has_said = self.has_said || self.errors.has_line(LOGGED_IN);
         if !self.has_said && !self.prompter.as_ref().is_some_and(Prompter::shares_connection) {
             self.since = None;
-            let is_over = self.begun.elapsed() > self.login_limit && !asks_on_terminal(self.child);
-            return if is_over { StartWaitState::NoLogin } else { StartWaitState::Waiting };
+            let waited = self.begun.elapsed();
+            let is_slow = waited > SLOW_START && !self.is_login_reported;
+            if (is_slow || waited > self.login_limit) && !asks_on_terminal(self.child) {
+                self.is_login_reported = true;
+                return if is_slow { StartWaitState::SlowLogin } else { StartWaitState::NoLogin };
+            }
+            return StartWaitState::Waiting;
         }
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.start_limit {
@@ -185,6 +201,14 @@ mod tests {
         assert!(asks_on_terminal(id.trim().parse().unwrap()));
         assert!(!asks_on_terminal(mute.guard.id()));
         assert!(is_question_open() && !is_asked_below(mute.guard.id()));
+    }
+
+    #[test]
+    fn a_slow_login_is_reported_once() {
+        let mute = shell("read -t 20");
+        let mut wait = StartWait::new(&mute.guard, LONG, LONG);
+        wait.begun = Instant::now().checked_sub(SLOW_START * 2).unwrap();
+        assert_eq!([wait.check(), wait.check()], [StartWaitState::SlowLogin, StartWaitState::Waiting]);
     }
 
     #[test]

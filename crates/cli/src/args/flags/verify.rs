@@ -46,6 +46,7 @@ options! {
     SSH_CONFIG;
     SSH_PORT;
     SSH_OPTION;
+    NO_SSH_REUSE;
     SOURCE_COMMAND.with_help("command that starts haul on a remote source");
     TARGET_COMMAND.with_help("command that starts haul on a remote target");
     IPV4.with_help("use IPv4 only for ssh");

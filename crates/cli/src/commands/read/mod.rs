@@ -43,6 +43,7 @@ pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit
     if is_session && range.is_some() {
         return Err(UsageError::new("--session and --range contradict each other").into());
     }
+    copy.access.ssh_carries_data = range.is_none_or(|(_, length)| length > u64::from(FILE_READ_MAX));
     // A program names its files.
     copy.options.source.patterns &= !is_session;
     let cancel = Cancel::new();

@@ -235,7 +235,7 @@ fn own_command(template: &str) -> Result<StartedWorker, haul_base::copy::error::
         worker_arguments: vec!["worker".into()],
         ..WorkerProgram::default()
     };
-    start_remote(&host, End::Source, &access, &program, StartControl { cancel: &Cancel::new(), on_slow: &|| () })
+    start_remote(&host, End::Source, &access, &program, StartControl { cancel: &Cancel::new(), on_slow: &|_| () })
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn option_like_hosts_are_refused_before_any_command() {
     let host = Host::Remote { user: None, name: "-oProxyCommand=touch x".into() };
     let program =
         WorkerProgram { executable: "/nonexistent".into(), worker_arguments: Vec::new(), ..WorkerProgram::default() };
-    let (access, control) = (RemoteAccess::default(), StartControl { cancel: &Cancel::new(), on_slow: &|| () });
+    let (access, control) = (RemoteAccess::default(), StartControl { cancel: &Cancel::new(), on_slow: &|_| () });
     let error = start_remote(&host, End::Source, &access, &program, control).unwrap_err();
     assert!(matches!(error, haul_base::copy::error::Error::Usage(_)), "{error}");
 }

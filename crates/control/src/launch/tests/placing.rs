@@ -233,7 +233,7 @@ fn settings_of_ssh_that_break_a_program_are_overridden() {
         worker_arguments: vec!["worker".into()],
         ..WorkerProgram::default()
     };
-    let control = StartControl { cancel: &Cancel::new(), on_slow: &|| () };
+    let control = StartControl { cancel: &Cancel::new(), on_slow: &|_| () };
     start_through(ssh.as_os_str(), &host, End::Target, &access, &program, control).unwrap();
     let typed = fs::read_to_string(typed).unwrap();
     // ssh uses the first of repeated options.

@@ -180,7 +180,7 @@ impl Sandbox {
         };
         let scene = scene(remote, &access, End::Target);
         within(move || {
-            let (cancel, on_slow) = (Cancel::new(), || ());
+            let (cancel, on_slow) = (Cancel::new(), |_| ());
             let control = StartControl { cancel: &cancel, on_slow: &on_slow };
             start_scripted("/bin/sh".as_ref(), words, scene, &access, executables, &program, control)
         })
