@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::commands::config::OptionLine;
+use crate::commands::files::lines::FileLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
 use crate::probe::json::ProbeLine;
@@ -24,11 +25,12 @@ const WRITE: &str = "HAUL_WRITE_SCHEMA";
 type Part = fn(&mut SchemaGenerator) -> Schema;
 
 /// The types of the lines of each command.
-const COMMANDS: [(&str, &[Part]); 10] = [
+const COMMANDS: [(&str, &[Part]); 11] = [
     ("copy", &[line::<JobLine<'_>>]),
     ("status", &[line::<PartialLine>]),
     ("serve", &[line::<ServeLine<'_>>]),
     ("config", &[line::<OptionLine<'_>>]),
+    ("files", &[line::<FileLine>]),
     ("probe", &[line::<ProbeLine<'_>>]),
     ("net", &[line::<NetLine<'_>>, line::<NoticeLine>]),
     ("survey", &[line::<SurveyLine<'_>>]),

@@ -15,16 +15,20 @@ pub struct CommandRow {
     pub about: &'static str,
     /// Its options. Those of the steps of `haul job` are in [`super::job`].
     pub options: fn() -> &'static [OptionRow],
-    /// Whether programs use it more than people: the first screen of help leaves it out.
-    pub for_programs: bool,
+    /// Whether the first screen of help leaves it out: programs use it more than people, or it stands in another row.
+    pub is_unlisted: bool,
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 21] = [
+pub const COMMANDS: [CommandRow; 25] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
     command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
     command("status", "PATH...", "list partial files", || flags::partials::ALL),
     command("clean", "PATH...", "delete partial files", || flags::partials::ALL),
+    command("ls", "[HOST:]PATH...", "list files", || &shared::LS).in_one_row(),
+    command("du", "[HOST:]PATH...", "sum up files and sizes", || &shared::DU).in_one_row(),
+    command("mkdir", "[HOST:]PATH...", "create directories", || &shared::MKDIR).in_one_row(),
+    command("rm", "[HOST:]PATH...", "delete files and directories", || &shared::RM).in_one_row(),
     command("serve", "DIR", "accept transfers without ssh", || flags::serve::ALL),
     command("survey", "PATH...", "summarise what a copy would move", || flags::survey::ALL),
     command("probe", "[SOURCE] TARGET", "measure disks and network", || &shared::PROBE),
@@ -74,8 +78,13 @@ pub fn near(typed: &str) -> Option<&'static str> {
 
 impl CommandRow {
     const fn for_programs(mut self) -> Self {
-        self.for_programs = true;
+        self.is_unlisted = true;
         self
+    }
+
+    /// It has a row with others.
+    const fn in_one_row(self) -> Self {
+        self.for_programs()
     }
 
     /// Its usage, without `haul`: `sync SOURCE... TARGET`.
@@ -90,5 +99,5 @@ const fn command(
     about: &'static str,
     options: fn() -> &'static [OptionRow],
 ) -> CommandRow {
-    CommandRow { name, arguments, about, options, for_programs: false }
+    CommandRow { name, arguments, about, options, is_unlisted: false }
 }

@@ -5,6 +5,7 @@
 //! include options of a copy.
 
 pub mod demo;
+pub mod files;
 pub mod job;
 pub mod manifest;
 pub mod net;

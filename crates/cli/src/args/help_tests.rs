@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_first_screen_fits_a_screen() {
     let text = short();
-    assert!((24..=40).contains(&text.lines().count()), "{} lines", text.lines().count());
+    assert!((24..=41).contains(&text.lines().count()), "{} lines", text.lines().count());
     let others = [full(), filters::HELP.to_owned(), EXIT.to_owned(), SIZES.to_owned()];
     let others: Vec<_> = others.into_iter().chain(COMMANDS.iter().map(|row| command(row.name))).collect();
     for line in text.lines().chain(others.iter().flat_map(|help| help.lines())) {
@@ -25,7 +25,7 @@ fn every_listed_option_is_in_the_full_help() {
 #[test]
 fn every_command_and_the_options_used_most_are_on_the_first_screen() {
     let text = short();
-    for row in COMMANDS.iter().filter(|row| !row.for_programs) {
+    for row in COMMANDS.iter().filter(|row| !row.is_unlisted) {
         assert!(text.contains(&format!("\n  {}", row.signature())), "{}", row.name);
     }
     let essential: Vec<_> = COPY.iter().filter(|row| row.essential).map(|row| row.id).collect();
@@ -70,6 +70,8 @@ fn short_help() {
       man [COMMAND]             print the manual page, or that of a command
       completions SHELL         print completions for bash, zsh or fish
       version                   print the version; with -v, CPU benchmarks as well
+      ls, du, mkdir, rm PATH...
+                                list, sum up, create, delete: here or at host:path
 
     Options used most:
       -r, --recursive           copy directories recursively
