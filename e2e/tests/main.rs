@@ -24,6 +24,7 @@ mod durable;
 mod emulated;
 mod existing;
 mod faults;
+mod file_commands;
 mod file_systems;
 mod filters;
 mod gitignore;

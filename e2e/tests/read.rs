@@ -41,7 +41,8 @@ impl Session {
         let mut line = String::new();
         (self.output.read_line(&mut line).unwrap() > 0).then(|| {
             let line: Value = serde_json::from_str(&line).unwrap();
-            let mut bytes = vec![0; line["bytes"].as_u64().unwrap_or(0).try_into().unwrap()];
+            let follows = if line["answer"] == "data" { line["bytes"].as_u64().unwrap_or(0) } else { 0 };
+            let mut bytes = vec![0; follows.try_into().unwrap()];
             self.output.read_exact(&mut bytes).unwrap();
             (line, bytes)
         })
@@ -185,6 +186,34 @@ fn a_lost_worker_ends_the_session_with_the_reason() {
 }
 
 #[test]
+fn a_session_lists_and_changes_what_it_was_started_for() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("dir/file", "0123456789");
+    let path = |below: &str| sandbox.path("dir").join(below).to_str().unwrap().to_owned();
+    let mut session = session_with(&sandbox, &remote);
+    let listed = session.ask(&json!({"request": "list", "path": path("")})).unwrap().0;
+    assert_eq!((&listed["listing"], &listed["entries"][0]["name"]), (&Value::Null, &json!("file")));
+    let found = session.ask(&json!({"request": "stat", "path": path("file"), "follows": true})).unwrap().0;
+    assert_eq!((&found["answer"], &found["kind"], &found["bytes"]), (&json!("found"), &json!("file"), &json!(10)));
+    let refused = |answer: &Value| assert_eq!(answer["failure"], "denied", "{answer}");
+    refused(&session.ask(&json!({"request": "mkdir", "path": path("new"), "parents": false})).unwrap().0);
+    refused(&session.ask(&json!({"request": "remove", "path": path("file"), "recursive": false})).unwrap().0);
+    assert_eq!(session.end(), Some(0));
+    let haul = sandbox.haul(["read", "--session", "--changes"]).args(remote.sshd().haul_args()).arg(remote.at(""));
+    let mut session = Session::start(haul, &sandbox.path("errors"));
+    let made = session.ask(&json!({"request": "mkdir", "path": path("new"), "parents": false})).unwrap().0;
+    assert_eq!(made, json!({"answer": "made"}));
+    let removed = session.ask(&json!({"request": "remove", "path": path(""), "recursive": true})).unwrap().0;
+    assert_eq!(removed, json!({"answer": "removed", "entries": 3, "failed": 0, "text": null}));
+    let worker = remote.workers()[0];
+    kill_process(Pid::from_raw(worker.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(session.ask(&json!({"request": "list", "path": path("")})), None);
+    assert_eq!(session.end(), Some(4));
+    assert!(said(&sandbox.path("errors")).contains("lost the connection to"));
+}
+
+#[test]
 fn a_worker_of_a_session_is_confined() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
@@ -217,7 +246,7 @@ fn a_host_records_what_a_session_opens() {
 #[test]
 fn a_session_and_a_copy_exclude_each_other() {
     let sandbox = Sandbox::new();
-    let session = || ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000 });
+    let session = || ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, changes: false });
     let close = || ControllerMessage::FileOperation(FileOperation::Close { file: 1 });
     let source = || ControllerMessage::Source(samples::source_request());
     for (messages, text) in [

@@ -360,10 +360,12 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Detour,
         ControllerMessage::Streams(12),
         ControllerMessage::Expected(vec![9; 60]),
-        ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000 }),
+        ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, changes: false }),
         ControllerMessage::FileOperation(FileOperation::Open { path: b"/data/a".to_vec() }),
         ControllerMessage::FileOperation(FileOperation::Read { file: 1, offset: 1 << 40, length: 4096 }),
         ControllerMessage::FileOperation(FileOperation::Close { file: 1 }),
+        ControllerMessage::FileOperation(FileOperation::List { path: b"/data".to_vec(), has_details: true }),
+        ControllerMessage::FileOperation(FileOperation::Remove { path: b"/data/a".to_vec(), is_recursive: true }),
         ControllerMessage::Expand(ExpandRequest {
             base: Some(b"/data".to_vec()),
             patterns: vec![b"{a,{b,c}}/[!x]*?\\*".to_vec(), b"*".to_vec()],

@@ -21,7 +21,7 @@ from conftest import Server  # noqa: E402
 
 import haul  # noqa: E402
 from haul import _secrets  # noqa: E402
-from haul._remote import Place, escaped_pattern  # noqa: E402
+from haul._remote import Place  # noqa: E402
 from haul.fsspec import HaulFileSystem  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
@@ -202,7 +202,6 @@ def test_removing_takes_no_more_than_what_is_named(fs: HaulFileSystem, server: S
     assert not fs.exists("/d")
     with pytest.raises(FileNotFoundError):
         fs.rm_file("/d")
-    assert escaped_pattern("a*?[\\b ") == "a\\*\\?\\[\\\\b\\ "
 
 
 def test_urls_and_places() -> None:

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::config::OptionLine;
 use crate::commands::copies::CopyLine;
+use crate::commands::files::lines::FileLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
 use crate::probe::json::ProbeLine;
@@ -25,11 +26,12 @@ const WRITE: &str = "HAUL_WRITE_SCHEMA";
 type Part = fn(&mut SchemaGenerator) -> Schema;
 
 /// The types of the lines of each command.
-const COMMANDS: [(&str, &[Part]); 11] = [
+const COMMANDS: [(&str, &[Part]); 12] = [
     ("copy", &[line::<JobLine<'_>>]),
     ("status", &[line::<PartialLine>]),
     ("serve", &[line::<ServeLine<'_>>]),
     ("config", &[line::<OptionLine<'_>>]),
+    ("files", &[line::<FileLine>]),
     ("probe", &[line::<ProbeLine<'_>>]),
     ("net", &[line::<NetLine<'_>>, line::<NoticeLine>]),
     ("survey", &[line::<SurveyLine<'_>>]),

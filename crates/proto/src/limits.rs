@@ -170,6 +170,10 @@ pub const FILE_READ_MAX: u32 = 4 << 20;
 pub const SESSION_FILES_MAX: usize = 64;
 /// Most unanswered operations of a file session. The worker holds their paths in memory.
 pub const FILE_OPERATIONS_AHEAD: usize = 16;
+/// Most entries in one answer of a listing.
+pub const LISTED_ENTRIES_MAX: usize = 16_384;
+/// Most failed entries that an answer names.
+pub const FAILED_ENTRIES_MAX: usize = 100;
 
 /// Longest name of a congestion control in bytes (Linux has 15).
 pub const CONGESTION_MAX: usize = 16;

@@ -35,7 +35,9 @@ use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::control_channel::{BEAT, ControlChannel, encode_header};
 use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns, PatternMatch};
-use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
+use haul_proto::wire::file_session::{
+    DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
+};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
@@ -322,13 +324,31 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ),
         ("DestinationBatch", ControllerMessage::DestinationBatch(DestinationBatch { first: 300, places: vec![place] })),
         ("Measure", ControllerMessage::Measure(measure())),
-        ("FileSession", ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000 })),
+        ("FileSession", ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, changes: true })),
         ("FileOperation, Open", ControllerMessage::FileOperation(FileOperation::Open { path: b"/a".to_vec() })),
         (
             "FileOperation, Read",
             ControllerMessage::FileOperation(FileOperation::Read { file: 1, offset: 300, length: 64 << 10 }),
         ),
         ("FileOperation, Close", ControllerMessage::FileOperation(FileOperation::Close { file: 1 })),
+        (
+            "FileOperation, Stat",
+            ControllerMessage::FileOperation(FileOperation::Stat { path: b"/a".to_vec(), follows: true }),
+        ),
+        (
+            "FileOperation, List",
+            ControllerMessage::FileOperation(FileOperation::List { path: b"/a".to_vec(), has_details: true }),
+        ),
+        ("FileOperation, ListOn", ControllerMessage::FileOperation(FileOperation::ListOn { listing: 2 })),
+        ("FileOperation, Measure", ControllerMessage::FileOperation(FileOperation::Measure { path: b"/a".to_vec() })),
+        (
+            "FileOperation, MakeDirectory",
+            ControllerMessage::FileOperation(FileOperation::MakeDirectory { path: b"/a".to_vec(), has_parents: true }),
+        ),
+        (
+            "FileOperation, Remove",
+            ControllerMessage::FileOperation(FileOperation::Remove { path: b"/a".to_vec(), is_recursive: true }),
+        ),
         ("Expand", ControllerMessage::Expand(expand())),
     ]
 }
@@ -359,12 +379,31 @@ fn expanded() -> ExpandedPatterns {
 
 fn file_answers() -> Vec<(&'static str, WorkerMessage)> {
     let version = OpenFileVersion { size: 300, device: 2049, inode: 13, modified: NOON, changed: NOON };
+    let found = FoundEntry { mode: 0o120_777, size: 300, modified: NOON, points_to: b"b".to_vec() };
+    let failures = FailedEntries { count: 2, first: vec![(b"a/b".to_vec(), "busy".into())] };
     [
         ("FileAnswer, Ready", FileAnswer::Ready),
         ("FileAnswer, Opened", FileAnswer::Opened { file: 1, version }),
         ("FileAnswer, Data", FileAnswer::Data { bytes: b"abc".to_vec() }),
         ("FileAnswer, Closed", FileAnswer::Closed),
         ("FileAnswer, Failed", FileAnswer::Failed { failure: FileFailure::Changed, text: "changed".into() }),
+        ("FileAnswer, Found", FileAnswer::Found(found.clone())),
+        (
+            "FileAnswer, Listed",
+            FileAnswer::Listed { listing: 2, entries: vec![(Name::new(b"a").expect("a name"), found)], is_last: true },
+        ),
+        (
+            "FileAnswer, Measured",
+            FileAnswer::Measured(DiskUsage {
+                entries: 3,
+                bytes: 300,
+                disk_bytes: 4096,
+                repeats_links: true,
+                failures: failures.clone(),
+            }),
+        ),
+        ("FileAnswer, Made", FileAnswer::Made),
+        ("FileAnswer, Removed", FileAnswer::Removed { entries: 300, failures }),
     ]
     .map(|(name, answer)| (name, WorkerMessage::FileAnswer(answer)))
     .into()
@@ -601,7 +640,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PATTERN_ALTERNATIVES_MAX PATTERN_MATCHES_MAX PATTERN_MATCHES_BYTES LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX MODE_RULES_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX FILE_READ_MAX SESSION_FILES_MAX FILE_OPERATIONS_AHEAD CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PATTERN_ALTERNATIVES_MAX PATTERN_MATCHES_MAX PATTERN_MATCHES_BYTES LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX MODE_RULES_MAX OWNERS_MAX LINK_DESTS_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX FILE_READ_MAX SESSION_FILES_MAX FILE_OPERATIONS_AHEAD LISTED_ENTRIES_MAX FAILED_ENTRIES_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     let last = check_limits!(FIGURE_MAX RESENDS_PER_FRAME_MAX RESENDS_PER_FILE_MAX ROUTES_MAX);

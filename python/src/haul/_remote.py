@@ -20,10 +20,6 @@ from .errors import HaulError, PartialFailure, UsageError
 from .events import Event, Item
 
 MAKE_HINT = "make_directories=True"
-SERVED_LINK = "goes through no symbolic link"
-"""What a server says of a link that is named; other places follow it."""
-BELOW = "/?*"
-"""All that a source directory holds; haul refuses ``/*`` as a mistake."""
 
 
 @dataclass(frozen=True)
@@ -93,29 +89,6 @@ class Place:
         """What a session calls ``path``: below a server, paths begin in its directory."""
         return path if self.served is None else path.lstrip("/") or "."
 
-    def info(self, path: str) -> Entry:
-        """What ``path`` is, and a file's size: a dry run of its copy says it."""
-        if is_root(path):
-            return Entry("directory")
-        items: list[Item] = []
-
-        def note(event: Event) -> None:
-            if isinstance(event, Item) and event.path == target:
-                items.append(event)
-
-        with empty_directory() as scratch, os_errors(path):
-            target = os.path.join(scratch, "entry")
-            settings: Any = {**self.connection, "recursive": True, "dry_run": True, "exclude": BELOW}
-            try:
-                commands.copy(self.operand(path), target, on_event=note, **settings)
-            except UsageError as error:
-                if SERVED_LINK not in error.message:
-                    raise
-                return Entry("symlink")
-        if not items:
-            raise FileNotFoundError(2, "haul listed nothing", path)
-        return Entry.of(items[0])
-
     def listing(self, path: str, depth: Optional[int]) -> dict[str, Entry]:
         """Entries below a directory by relative path, ``depth`` levels deep or all. A dry run names them."""
         entries: dict[str, Entry] = {}
@@ -135,13 +108,19 @@ class Place:
             operand = self.operand(path).rstrip("/") + "/"
             commands.sync(operand, scratch, on_event=note, **settings)
         # With hard links in the configuration, only the first name of a file has its size.
-        entries.update({name: self.info(f"{path.rstrip('/')}/{name}") for name in further_names})
+        from ._session import FileSession
+
+        if further_names:
+            session = FileSession(self)
+            entries.update({name: session.find(f"{path.rstrip('/')}/{name}") for name in further_names})
+            session.close()
         return entries
 
     def make_directory(self, path: str) -> None:
         """Makes a directory that is missing, and those above it."""
-        with empty_directory() as scratch, os_errors(path):
-            commands.sync(os.path.join(scratch, ""), self.operand(path), make_directories=True, **self.connection)
+        from ._session import change
+
+        change(self, "mkdir", path, parents=True)
 
     def send(self, local: str, path: str, *, overwrite: bool) -> None:
         """Copies a local file to ``path``, and makes directories above it if they are missing."""
@@ -163,23 +142,15 @@ class Place:
             self.make_directory(parent_of(path))
             act()
 
-    def remove(self, path: str) -> None:
-        """Removes an entry with all that is below it: a copy of an empty directory with ``--delete``."""
+    def remove(self, path: str, *, recursive: bool) -> None:
+        """Removes an entry; a directory with all that is below it if it is ``recursive``."""
+        from ._session import change
+
         if is_root(path):
             raise UsageError("/ cannot be removed", hint="name what is in it")
-        name = escaped_pattern(path.rstrip("/").rsplit("/", 1)[-1])
-        with empty_directory() as scratch, os_errors(path):
-            summary = commands.copy(
-                os.path.join(scratch, "."),
-                self.operand(parent_of(path)),
-                recursive=True,
-                overwrite=True,
-                delete=True,
-                options=["--allow-empty-source", f"--include=/{name}", f"--include=/{name}/**", "--exclude=*"],
-                **self.connection,
-            )
-        if summary.deleted == 0:
-            raise FileNotFoundError(2, "no such file or directory", path)
+        removed = change(self, "remove", path, recursive=recursive)
+        if removed["failed"]:
+            raise OSError(5, removed["text"], path)
 
 
 SERVED_URL = re.compile(
@@ -207,12 +178,6 @@ def parent_of(path: str) -> str:
 def local_operand(path: str) -> str:
     """A local path that haul cannot take for a host's."""
     return os.path.join(os.curdir, path) if not os.path.isabs(path) else path
-
-
-def escaped_pattern(name: str) -> str:
-    """A pattern of gitignore that matches this name alone."""
-    special = "".join("\\" + char if char in "*?[\\" else char for char in name)
-    return special[:-1] + "\\ " if special.endswith(" ") else special
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Open files of a place: one ``haul read --session`` stays, and all files and threads share it."""
+"""Files and directories of a place: one ``haul read --session`` stays, and all files and threads share it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Callable, Optional, TypeVar
 from ._executable import find_executable
 from ._job import STOP_TIMEOUT_S, command_line
 from ._process import abandon, close_quietly
-from ._remote import Place, os_error
+from ._remote import Entry, Place, os_error
 from ._wording import error_of
 from .errors import FileChanged, HaulError, Interrupted, Killed
 
@@ -28,6 +28,8 @@ OPEN_MAX = 48
 READ_MAX = 1 << 20
 """Bytes in one answer: haul permits more, which is slower."""
 STDERR_BYTES_MAX = 64 << 10
+LINK_REFUSED = "follows no symbolic links"
+"""What a server says of a path through a link, or of one."""
 
 T = TypeVar("T")
 
@@ -47,10 +49,11 @@ class FileVersion:
 class Worker:
     """A running ``haul read --session``."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, changes: bool = False) -> None:
         self.files: OrderedDict[FileVersion, int] = OrderedDict()
         self._stderr: IO[bytes] = tempfile.TemporaryFile(prefix="haul-python-")
-        words = ["read", *place.session_words(), "--session", "--", place.operand("/")]
+        flags = ["--session", "--changes"] if changes else ["--session"]
+        words = ["read", *place.session_words(), *flags, "--", place.operand("/")]
         # Without buffers: after a fork, each process would write its copy of them.
         self.process = subprocess.Popen(
             command_line(find_executable(), words),
@@ -133,6 +136,38 @@ class FileSession:
     def open(self, path: str) -> FileVersion:
         """The present version of a file."""
         return self._perform(lambda worker: self._open(worker, path)[0], path)
+
+    def find(self, path: str) -> Entry:
+        """What ``path`` is. A link stands for its target, except at a server, which follows none."""
+
+        def act(worker: Worker) -> Entry:
+            request = path_request("stat", self._place.session_path(path))
+            try:
+                return entry_of(worker.ask({**request, "follows": True}, path))
+            except PermissionError as error:
+                if LINK_REFUSED not in str(error):
+                    raise
+                return entry_of(worker.ask({**request, "follows": False}, path))
+
+        return self._perform(act, path)
+
+    def listing(self, path: str) -> dict[str, Entry]:
+        """The entries of a directory by name."""
+
+        def act(worker: Worker) -> dict[str, Entry]:
+            try:
+                answer = worker.ask(path_request("list", self._place.session_path(path)), path)
+            except PermissionError as error:
+                if LINK_REFUSED not in str(error):
+                    raise
+                raise NotADirectoryError(20, "a symbolic link", path) from error
+            entries = {name_of(one): entry_of(one) for one in answer["entries"]}
+            while answer["listing"] is not None:
+                answer = worker.ask({"request": "list_on", "listing": answer["listing"]}, path)
+                entries.update({name_of(one): entry_of(one) for one in answer["entries"]})
+            return entries
+
+        return self._perform(act, path)
 
     def read(self, version: FileVersion, offset: int, buffer: Buffer) -> int:
         """Reads bytes of a version into ``buffer``: fewer at its end, or beyond ``READ_MAX``."""
@@ -280,11 +315,39 @@ class ReadFile(io.BufferedReader):
 
 
 def open_request(path: str) -> dict[str, Any]:
+    request = path_request("open", path)
+    return request if "path" in request else {**request, "request": "open_hex"}
+
+
+def path_request(name: str, path: str) -> dict[str, Any]:
     try:
         path.encode()
     except UnicodeEncodeError:
-        return {"request": "open_hex", "path_hex": os.fsencode(path).hex()}
-    return {"request": "open", "path": path}
+        return {"request": name, "path_hex": os.fsencode(path).hex()}
+    return {"request": name, "path": path}
+
+
+def change(place: Place, name: str, path: str, **how: bool) -> dict[str, Any]:
+    """Makes a directory or removes an entry, by a session that may."""
+    try:
+        worker = Worker(place, changes=True)
+        try:
+            return worker.ask({**path_request(name, place.session_path(path)), **how}, path)
+        finally:
+            worker.stop()
+    except HaulError as error:
+        if isinstance(error, OSError):
+            raise
+        raise os_error(error, path) from error
+
+
+def entry_of(answer: dict[str, Any]) -> Entry:
+    is_file = answer["kind"] == "file"
+    return Entry(answer["kind"], answer["bytes"] if is_file else 0, answer["modified_ns"])
+
+
+def name_of(entry: dict[str, Any]) -> str:
+    return os.fsdecode(bytes.fromhex(entry["name_hex"])) if "name_hex" in entry else str(entry["name"])
 
 
 def failure(answer: dict[str, Any], path: str) -> OSError:
@@ -297,6 +360,9 @@ def failure(answer: dict[str, Any], path: str) -> OSError:
         "gone": (FileNotFoundError, 2),
         "denied": (PermissionError, 13),
         "directory": (IsADirectoryError, 21),
+        "not_directory": (NotADirectoryError, 20),
+        "exists": (FileExistsError, 17),
+        "protected": (PermissionError, 1),
     }
     error, number = kinds.get(kind, (OSError, 5))
     return error(number, text, path)

@@ -1,7 +1,7 @@
 """A file system for fsspec: ``fsspec.filesystem("haul", host="db1")``, ``haul://db1/archive/run7``.
 
-Listings have names, kinds, sizes and times of modification, but no modes. Files are read over one connection, which stays.
-Each other operation starts haul, and so logs in: ssh's ControlMaster makes that fast.
+Listings have names, kinds, sizes and times of modification, but no modes. Files are read, looked up and listed over one
+connection, which stays. Each other operation starts haul, and so logs in: ssh's ControlMaster makes that fast.
 """
 
 from __future__ import annotations
@@ -108,12 +108,12 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
-        return row(path, self.place.info(path))
+        return row(path, Entry("directory") if is_root(path) else self.session.find(path))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
         path = self._strip_protocol(path)
         try:
-            entries = self.place.listing(path, 1)
+            entries = self.session.listing(path)
         except NotADirectoryError:
             rows = [self.info(path)]
         else:
@@ -134,7 +134,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise ValueError("maxdepth must be at least 1")
         top = self._strip_protocol(path)
         try:
-            entries = self.place.listing(top, maxdepth)
+            entries = self.session.listing(top) if maxdepth == 1 else self.place.listing(top, maxdepth)
         except OSError as error:
             if on_error == "raise":
                 raise
@@ -164,7 +164,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise ValueError("maxdepth must be at least 1")
         top = self._strip_protocol(path)
         try:
-            entries = self.place.listing(top, maxdepth)
+            entries = self.session.listing(top) if maxdepth == 1 else self.place.listing(top, maxdepth)
         except NotADirectoryError:
             rows = [self.info(top)]
         except OSError:
@@ -222,7 +222,7 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
         try:
-            kind = self.place.info(path).kind
+            kind = self.info(path)["type"]
         except FileNotFoundError:
             self.place.make_directory(path)
             return
@@ -233,24 +233,21 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         path = self._strip_protocol(path)
         if self.ls(path, detail=False):
             raise OSError(39, "the directory is not empty", path)
-        self.place.remove(path)
+        self.place.remove(path, recursive=True)
 
     def rm_file(self, path: str) -> None:
-        self.place.remove(self._strip_protocol(path))
+        self.place.remove(self._strip_protocol(path), recursive=False)
 
     _rm = rm_file
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
         """As in fsspec; a directory with all that is in it is one operation."""
         for one in self.expand_path(path, recursive=False):
-            if recursive and maxdepth is None:
-                self.place.remove(one)
-            elif recursive:
-                super().rm(one, recursive=True, maxdepth=maxdepth)
-            elif self.isdir(one):
-                raise IsADirectoryError(21, "it is a directory: pass recursive=True", one)
+            if recursive and maxdepth is not None:
+                for below in reversed(self.expand_path(one, recursive=True, maxdepth=maxdepth)):
+                    self.place.remove(below, recursive=True)
             else:
-                self.place.remove(one)
+                self.place.remove(one, recursive=recursive)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)

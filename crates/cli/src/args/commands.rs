@@ -20,11 +20,15 @@ pub struct CommandRow {
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 23] = [
+pub const COMMANDS: [CommandRow; 27] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
     command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
     command("status", "PATH...", "list partial files", || flags::partials::ALL),
     command("clean", "PATH...", "delete partial files", || flags::partials::ALL),
+    command("ls", "[HOST:]PATH...", "list files", || &shared::LS).in_one_row(),
+    command("du", "[HOST:]PATH...", "sum up files and sizes", || &shared::DU).in_one_row(),
+    command("mkdir", "[HOST:]PATH...", "create directories", || &shared::MKDIR).in_one_row(),
+    command("rm", "[HOST:]PATH...", "delete files and directories", || &shared::RM).in_one_row(),
     command("serve", "DIR", "accept transfers without ssh", || flags::serve::ALL),
     command("survey", "PATH...", "summarise what a copy would move", || flags::survey::ALL),
     command("probe", "[SOURCE] TARGET", "measure disks and network", || &shared::PROBE),
@@ -78,6 +82,11 @@ impl CommandRow {
     const fn rare(mut self) -> Self {
         self.is_rare = true;
         self
+    }
+
+    /// It has a row with others.
+    const fn in_one_row(self) -> Self {
+        self.rare()
     }
 
     /// Its usage, without `haul`: `sync SOURCE... TARGET`.

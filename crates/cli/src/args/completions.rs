@@ -50,7 +50,7 @@ fn operands(arguments: &str) -> String {
         "[COMMAND]" => with_pages().map(|row| row.name).collect(),
         "" => return "nothing".to_owned(),
         "HOST" | "[HOST]" => return "hosts".to_owned(),
-        _ if arguments.contains("TARGET") => return "locations".to_owned(),
+        _ if arguments.contains("TARGET") || arguments.contains("HOST:") => return "locations".to_owned(),
         _ => return "files".to_owned(),
     };
     format!("words {}", words.join(" "))

@@ -6,6 +6,7 @@
 
 pub mod copies;
 pub mod demo;
+pub mod files;
 pub mod job;
 pub mod manifest;
 pub mod net;

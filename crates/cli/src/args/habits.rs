@@ -51,18 +51,18 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["list", "ps"], "haul jobs shows jobs and detached copies, haul status PATH partial files"),
     (&["cancel", "stop"], "Ctrl-C stops a copy, haul copies cancel NAME a detached one, haul job cancel JOB a job"),
     (&["attach", "log", "logs", "rerun"], "haul copies attach|log|cancel|rerun NAME is about a detached copy"),
+    (&["cat"], "haul read HOST:PATH prints a file"),
+    (&["dir", "lsd", "lsl"], "haul ls HOST:PATH lists a directory"),
+    (&["delete", "deletefile", "purge", "unlink"], "haul rm HOST:PATH deletes a file, haul rm -r a directory"),
     (&["monitor", "top", "watch"], "--tui shows a copy as a dashboard"),
     (&["info", "about"], "haul version, haul config or haul survey PATH"),
     (&["login", "ssh"], "haul logs in with ssh: name the host in SOURCE or TARGET"),
     (&["self-update", "update", "upgrade"], "install a newer package of haul"),
-    (&["estimate", "exists", "size"], "haul survey PATH summarises what a copy would move"),
+    (&["estimate", "exists", "size"], "haul du HOST:PATH sums up, haul survey PATH summarises what a copy would move"),
 ];
 
 /// Commands on a host, which ssh runs.
-const SHELL_COMMANDS: [&str; 16] = [
-    "cat", "chmod", "chown", "df", "du", "find", "ln", "ls", "lsd", "mkdir", "mv", "rm", "rmdir", "stat", "touch",
-    "tree",
-];
+const SHELL_COMMANDS: [&str; 10] = ["chmod", "chown", "df", "find", "ln", "mv", "rmdir", "stat", "touch", "tree"];
 
 /// The replacement for an option that haul lacks.
 pub fn meant_by(shown: &str) -> Option<&'static str> {

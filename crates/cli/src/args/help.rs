@@ -127,6 +127,7 @@ pub fn short() -> String {
     );
     let commands = COMMANDS.iter().filter(|row| !row.is_rare);
     commands.for_each(|row| push_entry(&mut text, &row.signature(), row.about));
+    push_entry(&mut text, "ls, du, mkdir, rm PATH", "files here or at host:path");
     text.push_str("\nOptions used most:\n");
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
@@ -213,6 +214,7 @@ pub fn command(command: &str) -> String {
         "probe" => probe(),
         "net" => net(),
         "read" => read(),
+        "ls" | "du" | "mkdir" | "rm" => files(command),
         "survey" => survey(),
         "report" => report(),
         "job" => job(),
@@ -379,6 +381,39 @@ fn read() -> String {
          docs/JSON.md. Copy options for connections are accepted: haul --help all.\n\n\
          haul read --range 1g+64k db1:/archive/run7/big.dat\n",
     );
+    text
+}
+
+/// Help of `haul ls`, `haul du`, `haul mkdir` and `haul rm`.
+fn files(command: &str) -> String {
+    let (about, rows, example) = match command {
+        "ls" => (
+            "Lists directories and files. More than 100,000 entries of one directory are\n\
+             sorted in pieces.\n\n",
+            flags::files::ls::ALL,
+            "haul ls -l db1:/archive 'db1:run7/*.dat'\n",
+        ),
+        "du" => (
+            "Sums up each PATH with everything below: the bytes of its files, its entries,\n\
+             and the bytes on the disk. A file with several names counts once.\n\n",
+            flags::files::du::ALL,
+            "haul du db1:/archive/run7\n",
+        ),
+        "mkdir" => ("Creates directories.\n\n", flags::files::mkdir::ALL, "haul mkdir -p db1:/archive/2026/run7\n"),
+        _ => (
+            "Deletes files, and with -r directories. Links are deleted, never followed. The\n\
+             working and home directories, those above them, and mount points stay.\n\n",
+            flags::files::rm::ALL,
+            "haul rm -r db1:/archive/run7\n",
+        ),
+    };
+    let mut text = format!("haul {command} [OPTIONS] [HOST:]PATH...\n\n{about}");
+    push_rows(&mut text, rows.iter());
+    text.push_str(&format!(
+        "\nPATH is on this machine, or on a host over ssh or haul serve, which expands\n\
+         patterns. Copy options for connections are accepted: haul --help all. A file\n\
+         called {command} is ./{command}.\n\n{example}"
+    ));
     text
 }
 

@@ -119,6 +119,26 @@ pub struct Expanded {
     pub took_next: bool,
 }
 
+/// The options of `word` if all its letters are the command's own: `-la` of `haul ls`. An h among them is its option
+/// for readable sizes, which `haul du` needs not.
+pub fn own(table: &'static [OptionRow], word: &OsStr) -> Option<Vec<&'static OptionRow>> {
+    let letters = &word.as_bytes()[1..];
+    let of = |letter: char| table.iter().find(|row| row.has_own_letter && row.letter == Some(letter));
+    let (mut rows, mut has_human) = (Vec::new(), false);
+    for letter in letters.iter().map(|byte| char::from(*byte)) {
+        match of(letter) {
+            Some(row) => rows.push(row),
+            None if letter == 'h' => has_human = true,
+            None => return None,
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    rows.extend(table.iter().filter(|row| has_human && row.is(&super::flags::files::ls::HUMAN)));
+    Some(rows)
+}
+
 /// Replaces the letters of `word` (`-a`, `-avz`, `-s8`) by long options. `next` is the word after it.
 pub fn expand(word: &OsStr, next: Option<&OsStr>, files: &dyn LocalFiles) -> Result<Expanded, UsageError> {
     let letters = &word.as_bytes()[1..];
@@ -241,7 +261,8 @@ fn is_ssh_option(word: &OsStr) -> bool {
 pub fn help() -> String {
     let mut text = String::from(
         "The letters of all commands, and of programs whose users know them. A group of\n\
-         letters, such as -avzP, is rsync's. haul bbcp has bbcp's letters.\n\n",
+         letters, such as -avzP, is rsync's. haul bbcp has bbcp's letters; ls, du, mkdir\n\
+         and rm have some of their own.\n\n",
     );
     let columns = ["haul", "cp", "scp", "rsync", "ssh", "bbcp"];
     let row = |first: &str, cells: [String; 6]| {

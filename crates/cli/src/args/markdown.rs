@@ -14,13 +14,17 @@ An argument in brackets is optional. `--OPTION=default` restores the default.
 ";
 
 /// Commands with options of their own.
-pub(super) const COMMANDS: [(&str, &[OptionRow]); 13] = [
+pub(super) const COMMANDS: [(&str, &[OptionRow]); 17] = [
     ("haul verify", flags::verify::ALL),
     ("haul serve", flags::serve::ALL),
     ("haul probe", flags::probe::ALL),
     ("haul net", flags::net::ALL),
     ("haul sweep", flags::sweep::ALL),
     ("haul read", flags::read::ALL),
+    ("haul ls", flags::files::ls::ALL),
+    ("haul du", flags::files::du::ALL),
+    ("haul mkdir", flags::files::mkdir::ALL),
+    ("haul rm", flags::files::rm::ALL),
     ("haul report", flags::report::ALL),
     ("haul survey", flags::survey::ALL),
     ("haul job plan, haul job run", flags::job::ALL),

@@ -33,6 +33,8 @@ pub enum Command {
     Net(bool, Values, OsString),
     /// `haul read`: its own options, those of the copy, and the file.
     Read(Values, Values, OsString),
+    /// `haul ls`, `haul du`, `haul mkdir` or `haul rm`: its own options, those of the copy, and paths.
+    Files(FileCommand, Values, Values, Vec<OsString>),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
     /// `haul job`: a step of a job over many hosts.
@@ -91,6 +93,19 @@ impl CopiesAction {
     ];
 }
 
+/// What to do with files of hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileCommand {
+    /// List.
+    Ls,
+    /// Sum up.
+    Du,
+    /// Make directories.
+    Mkdir,
+    /// Remove.
+    Rm,
+}
+
 /// Parses the words after the program's name.
 pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Result<Command, UsageError> {
     if dialect == Dialect::Bbcp {
@@ -109,6 +124,10 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
         Some("probe") => probe(&words[1..], files),
         Some("net") => net(&words[1..], files),
         Some("read") => read(&words[1..], files),
+        Some("ls") => of_files(FileCommand::Ls, flags::files::ls::ALL, &words, files),
+        Some("du") => of_files(FileCommand::Du, flags::files::du::ALL, &words, files),
+        Some("mkdir") => of_files(FileCommand::Mkdir, flags::files::mkdir::ALL, &words, files),
+        Some("rm") => of_files(FileCommand::Rm, flags::files::rm::ALL, &words, files),
         Some("verify") => verify(&words[1..], files),
         Some("report") => report(&words[1..], files),
         Some("survey") => survey(&words[1..], files),
@@ -285,6 +304,25 @@ fn read(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
             }
             _ => Err(UsageError::new("haul read needs one file").remedy("haul read db1:/archive/a prints it")),
         }
+    })
+}
+
+/// `haul ls`, `haul du`, `haul mkdir` and `haul rm` take paths. `words` begin with the command.
+fn of_files(
+    what: FileCommand,
+    own: &'static [OptionRow],
+    words: &[OsString],
+    files: &dyn LocalFiles,
+) -> Result<Command, UsageError> {
+    let command = words[0].to_string_lossy();
+    with_operands(&command, &words[1..], files, |values, places| {
+        refuse_local_files_with_colons(&values, &places, files)?;
+        if places.is_empty() {
+            return Err(UsageError::new(format!("haul {command} needs a path"))
+                .remedy(format!("haul {command} db1:/archive/run7, or a path of this machine")));
+        }
+        let (own, copy) = shared::split(&values, own);
+        Ok(Command::Files(what, own, copy, places))
     })
 }
 

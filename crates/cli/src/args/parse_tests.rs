@@ -224,9 +224,10 @@ fn a_mistyped_command_copies_no_file() {
 #[test]
 fn words_of_other_programs_never_log_in_and_name_hauls() {
     for (words, hint) in [
-        (&["ls", "ann@peer:/x"][..], "ssh ann@peer ls /x"),
-        (&["rm", "peer:my dir/*"], "ssh HOST rm PATH"),
-        (&["rm", "haul://peer:1/"], "ssh HOST rm PATH"),
+        (&["stat", "ann@peer:/x"][..], "ssh ann@peer stat /x"),
+        (&["mv", "peer:my dir/*"], "ssh HOST mv PATH"),
+        (&["rmdir", "haul://peer:1/"], "ssh HOST rmdir PATH"),
+        (&["cat", "peer:/x"], "haul read HOST:PATH prints a file"),
         (&["get", "peer:/x", "."], "haul SOURCE... TARGET copies: omit that word"),
         (&["diff", "there", "peer:/x"], "haul verify SOURCE... TARGET compares"),
         (&["resume", "there", "peer:/x"], "rerun the interrupted command: it resumes"),

@@ -15,6 +15,8 @@ pub struct OptionRow {
     pub alias: Option<&'static str>,
     /// haul's letter (see [`super::letters`]).
     pub letter: Option<char>,
+    /// Whether the letter is the command's own, whatever it means elsewhere.
+    pub has_own_letter: bool,
     /// bbcp's form; `None` for haul's own options.
     pub bbcp: Option<Bbcp>,
     /// Its argument.
@@ -128,6 +130,7 @@ pub(super) const fn row(
         bbcp_only: false,
         alias: None,
         letter,
+        has_own_letter: false,
         bbcp: None,
         takes,
         words: if let Takes::Word { known, .. } = takes { known } else { &[] },
@@ -148,6 +151,11 @@ impl fmt::Debug for OptionRow {
 impl OptionRow {
     pub(super) const fn essential(mut self) -> Self {
         self.essential = true;
+        self
+    }
+
+    pub(super) const fn own_letter(mut self) -> Self {
+        self.has_own_letter = true;
         self
     }
 

@@ -218,8 +218,12 @@ impl Scan<'_> {
         Ok(true)
     }
 
-    /// Letters of haul.
+    /// Letters of haul, or of the command.
     fn letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
+        if let Some(rows) = letters::own(self.table, word) {
+            self.given.extend(rows.into_iter().map(|row| (row, None)));
+            return Ok(());
+        }
         let expanded = letters::expand(word, self.words.peek().map(OsString::as_os_str), self.grammar.files)?;
         if expanded.took_next {
             self.words.next();

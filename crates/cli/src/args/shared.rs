@@ -1,4 +1,4 @@
-//! Options of commands that share some of a copy's: `haul probe`, `haul net` and `haul read`.
+//! Options of commands that share some of a copy's: `haul probe`, `haul net`, `haul read`, and those on files of hosts.
 
 use std::sync::LazyLock;
 
@@ -27,8 +27,19 @@ pub static PROBE: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::probe:
 /// All options of `haul net`.
 pub static NET: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::net::ALL, &MEASURED, &NET_OTHERS));
 /// All options of `haul read`.
-pub static READ: LazyLock<Vec<OptionRow>> =
-    LazyLock::new(|| rows(flags::read::ALL, &[HelpSection::Connecting], &[&flags::CONFIG.row]));
+pub static READ: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::read::ALL));
+/// All options of `haul ls`.
+pub static LS: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::ls::ALL));
+/// All options of `haul du`.
+pub static DU: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::du::ALL));
+/// All options of `haul mkdir`.
+pub static MKDIR: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::mkdir::ALL));
+/// All options of `haul rm`.
+pub static RM: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::rm::ALL));
+
+fn of_files(own: &[OptionRow]) -> Vec<OptionRow> {
+    rows(own, &[HelpSection::Connecting], &[&flags::CONFIG.row])
+}
 
 /// `own`, a copy's options in `sections`, and `others`.
 fn rows(own: &[OptionRow], sections: &[HelpSection], others: &[&OptionRow]) -> Vec<OptionRow> {

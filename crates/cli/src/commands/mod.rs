@@ -7,6 +7,7 @@ pub mod copies;
 pub mod copy;
 pub mod demo;
 mod explain;
+pub mod files;
 pub mod job;
 pub mod net;
 mod next_program;
@@ -133,7 +134,10 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
             let operands = net::operands(&host, is_reverse);
             net::run(&between(values, &operands)?, &operands)
         }
-        Command::Read(own, copy, place) => read::run(&own, &between(copy, &read::operands(&place))?, &place),
+        Command::Read(own, copy, place) => {
+            read::run(&own, &between(copy, &read::operands(std::slice::from_ref(&place)))?, &place)
+        }
+        Command::Files(what, own, copy, places) => files::run(what, &own, &copy, &places),
         Command::Sweep(values, operands) => sweep::run(&between(values, &operands)?, &operands),
         Command::Job(words) => job::run(&words),
         Command::Survey(values, paths) => survey::run(&here(values)?, &paths),

@@ -149,6 +149,7 @@ fn environment(served: Option<ClientLimits>, host: HostRequest) -> Environment {
     Environment {
         ssh_connection: ssh_connection(),
         state_dir: state_dir(),
+        home: std::env::home_dir(),
         policy: host.policy,
         audit: host.audit,
         is_deployed: std::env::current_exe().is_ok_and(|path| launch::is_deployed(&path)),

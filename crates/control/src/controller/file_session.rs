@@ -1,5 +1,5 @@
-//! A file session with a host: one worker that stays, and opens and reads files one operation at a time. Unlike a
-//! copy's, its data passes through the controller.
+//! A file session with a host: one worker that stays, and reads, lists and changes what is there, one operation at a
+//! time. Unlike a copy's, its data passes through the controller.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,7 +11,10 @@ use haul_base::copy::spec::{CopyOptions, CopySpec, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::feature::Features;
 use haul_proto::limits::FILE_READ_MAX;
-use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
+use haul_proto::path::Name;
+use haul_proto::wire::file_session::{
+    DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
+};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -33,6 +36,14 @@ pub struct FileSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileNumber(pub u32);
 
+/// Some entries of a directory.
+pub struct ListedPage {
+    /// The entries, in no order.
+    pub entries: Vec<(Name, FoundEntry)>,
+    /// The number of the listing; `None` after its end.
+    pub rest: Option<u32>,
+}
+
 /// The error of an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSessionError {
@@ -50,10 +61,11 @@ pub enum FileSessionError {
 }
 
 impl FileSession {
-    /// Starts a worker on the host of the only source of `copy`. It needs no more than the right to read files, and
-    /// expands a pattern.
+    /// Starts a worker on the host of the sources of `copy`, and expands patterns. It can make directories and remove
+    /// entries only with `changes`.
     pub fn open(
         copy: &mut CopySpec,
+        changes: bool,
         program: &WorkerProgram,
         cancel: &Cancel,
         observer: &mut dyn Observer,
@@ -68,7 +80,7 @@ impl FileSession {
         workers.require(Features::FILE_SESSIONS)?;
         expand_sources(copy, &mut workers, cancel, observer)?;
         let mut session = Self { workers, cancel: cancel.clone() };
-        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence) };
+        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence), changes };
         match session.exchange(&ControllerMessage::FileSession(request))? {
             FileAnswer::Ready => Ok(session),
             _ => Err(session.out_of_order()),
@@ -77,7 +89,7 @@ impl FileSession {
 
     /// Opens a regular file for reading.
     pub fn open_file(&mut self, path: &Path) -> Result<(FileNumber, OpenFileVersion), FileSessionError> {
-        match self.perform(FileOperation::Open { path: path.as_os_str().as_bytes().to_vec() })? {
+        match self.perform(FileOperation::Open { path: bytes_of(path) })? {
             FileAnswer::Opened { file, version } => Ok((FileNumber(file), version)),
             _ => Err(self.out_of_order().into()),
         }
@@ -97,6 +109,58 @@ impl FileSession {
     pub fn close(&mut self, file: FileNumber) -> Result<(), FileSessionError> {
         match self.perform(FileOperation::Close { file: file.0 })? {
             FileAnswer::Closed => Ok(()),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Looks up an entry; with `follows`, a link's target.
+    pub fn find(&mut self, path: &Path, follows: bool) -> Result<FoundEntry, FileSessionError> {
+        match self.perform(FileOperation::Stat { path: bytes_of(path), follows })? {
+            FileAnswer::Found(entry) => Ok(entry),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Begins to list a directory.
+    pub fn list(&mut self, path: &Path, has_details: bool) -> Result<ListedPage, FileSessionError> {
+        self.listed(FileOperation::List { path: bytes_of(path), has_details })
+    }
+
+    /// Returns the next entries of a listing.
+    pub fn list_on(&mut self, listing: u32) -> Result<ListedPage, FileSessionError> {
+        self.listed(FileOperation::ListOn { listing })
+    }
+
+    fn listed(&mut self, operation: FileOperation) -> Result<ListedPage, FileSessionError> {
+        match self.perform(operation)? {
+            FileAnswer::Listed { listing, entries, is_last } => {
+                Ok(ListedPage { entries, rest: (!is_last).then_some(listing) })
+            }
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Sums up an entry and everything below.
+    pub fn measure(&mut self, path: &Path) -> Result<DiskUsage, FileSessionError> {
+        match self.perform(FileOperation::Measure { path: bytes_of(path) })? {
+            FileAnswer::Measured(usage) => Ok(usage),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Makes a directory. With `has_parents`, also those above it, and an existing one is no failure.
+    pub fn make_directory(&mut self, path: &Path, has_parents: bool) -> Result<(), FileSessionError> {
+        match self.perform(FileOperation::MakeDirectory { path: bytes_of(path), has_parents })? {
+            FileAnswer::Made => Ok(()),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Removes an entry; with `is_recursive`, a directory with everything below. Returns the number of removed entries,
+    /// and those that stay.
+    pub fn remove(&mut self, path: &Path, is_recursive: bool) -> Result<(u64, FailedEntries), FileSessionError> {
+        match self.perform(FileOperation::Remove { path: bytes_of(path), is_recursive })? {
+            FileAnswer::Removed { entries, failures } => Ok((entries, failures)),
             _ => Err(self.out_of_order().into()),
         }
     }
@@ -129,6 +193,10 @@ impl Drop for FileSession {
     fn drop(&mut self) {
         self.workers.close();
     }
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
 }
 
 /// A connection that was open has broken.

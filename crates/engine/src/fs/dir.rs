@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use haul_proto::path::Name;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, accessat, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags, accessat, openat, statx};
 use rustix::io::Errno;
 
 use super::fd_cache::{FdCache, FdSlot, MAX_OPEN_DIRECTORIES};
@@ -235,6 +235,12 @@ impl Dir {
     /// Its identity.
     pub fn identity(&self) -> FileIdentity {
         self.0.identity
+    }
+
+    /// Its mount ID; `None` before Linux 5.8.
+    pub fn mount_id(&self) -> Option<u64> {
+        let stat = statx(&*self.fd().ok()?, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+        StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID).then_some(stat.stx_mnt_id)
     }
 
     /// The parent; `None` for a root.

@@ -5,10 +5,7 @@ use std::io;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 
-use super::Dir;
-use super::listing::ListingPosition;
-use super::meta::{FileStat, FollowLinks};
-use crate::fs::listing_buffer::ListingBuffer;
+use super::{Dir, DirectoryPages};
 
 /// Calls `tell` with each name in a directory and its type. No other reader may use the listing of this [`Dir`]
 /// meanwhile. Vanished entries are skipped.
@@ -22,31 +19,9 @@ pub fn each_name_unless(
     mut skips: impl FnMut(&[u8]) -> bool,
     mut tell: impl FnMut(&Name, FileType),
 ) -> io::Result<()> {
-    let mut buffer = ListingBuffer::new();
-    let mut rest = Some(ListingPosition::beginning());
-    while let Some(from) = rest {
-        let mut chunk = from.read(dir, |_| false, &mut buffer)?;
-        while let Some(listed) = chunk.next_name() {
-            if skips(chunk.name(&listed)) {
-                continue;
-            }
-            let name = Name::new(chunk.name(&listed)).map_err(io::Error::other)?;
-            match kind_of(dir, &name, listed.kind) {
-                Ok(kind) => tell(&name, kind),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        rest = chunk.rest;
-    }
+    let mut pages = DirectoryPages::new(dir.clone());
+    while pages.next_page(&mut skips, &mut tell)? {}
     Ok(())
-}
-
-fn kind_of(dir: &Dir, name: &Name, listed: FileType) -> io::Result<FileType> {
-    match listed {
-        FileType::Unknown => Ok(FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?.kind),
-        known => Ok(known),
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub enum ConfineRights {
     ReadFile,
     /// Reading files and listing directories.
     ReadTree,
+    /// The same, and making directories and removing entries.
+    ChangeNames,
     /// Removing files.
     RemoveFiles,
     /// Writing to a device or a FIFO.
@@ -72,6 +74,7 @@ impl ConfineRights {
         match self {
             Self::ReadFile => AccessFs::ReadFile.into(),
             Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
+            Self::ChangeNames => Self::ReadTree.access() | make_bitflags!(AccessFs::{MakeDir | RemoveDir | RemoveFile}),
             Self::RemoveFiles => AccessFs::RemoveFile.into(),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => {

@@ -98,6 +98,9 @@ pub enum ForbiddenAct {
     /// Removing copied source files.
     #[error("deleting is forbidden\nomit --remove-source-files")]
     SourceRemoval,
+    /// Removing entries.
+    #[error("deleting is forbidden")]
+    Removal,
     /// Digests of existing files.
     #[error("digests of its files are secret\nomit --checksums, --checksum and --expect")]
     Digests,

@@ -17,6 +17,8 @@ pub struct Environment {
     pub ssh_connection: Option<String>,
     /// The directory for persistent state.
     pub state_dir: Option<PathBuf>,
+    /// The user's home directory.
+    pub home: Option<PathBuf>,
     /// The host's policy.
     pub policy: HostPolicy,
     /// The audit log if the policy requires one, or the reason why it is unavailable.

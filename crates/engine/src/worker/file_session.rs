@@ -1,4 +1,5 @@
-//! A worker that answers file operations instead of copying. It reads regular files, and changes nothing.
+//! A worker that answers file operations instead of copying. It reads regular files, lists directories, and makes and
+//! removes entries if its Request says so.
 //!
 //! A thread performs the operations, so that the main thread always reads its control channel. Every read belongs to
 //! the version that was opened: a file that changed is an error.
@@ -19,22 +20,37 @@ use haul_base::control_channel::ControlWriter;
 use haul_base::copy::account::{WorkDone, WorkKind};
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
+use haul_proto::entry::EntryKind;
 use haul_proto::limits::{FILE_OPERATIONS_AHEAD, SESSION_FILES_MAX};
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::ControlChannel;
-use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, OpenFileVersion};
+use haul_proto::wire::file_session::{FailedEntries, FileAnswer, FileFailure, FileOperation, OpenFileVersion};
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
+use crate::fs::remove_tree::{ProtectedDirectories, RemovalError};
 use crate::fs::{FileStat, lookup};
 use crate::net::rate_limiter::RateLimiter;
 use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
 use crate::worker::client_refusal::ClientRefusal;
+use crate::worker::directory_operations::{self, OpenListing};
 use crate::worker::error::MessageOrderError;
 
 /// An operation, or why a server refuses it.
 type PermittedOperation = Result<FileOperation, ClientRefusal>;
+
+/// What a session may use.
+pub(super) struct FileSessionRights {
+    /// Limit of the bytes that it sends; 0 for none.
+    pub rate_bytes_per_s: u64,
+    /// The audit log, if the host requires one.
+    pub audit: Option<Arc<AuditLog>>,
+    /// Directories that it never removes; `None` if it changes nothing.
+    pub changes: Option<ProtectedDirectories>,
+    /// The mask of new directories' modes.
+    pub umask: u16,
+}
 
 /// The running session of a worker.
 pub(super) struct FileSessionRuntime {
@@ -54,7 +70,7 @@ struct SessionWork {
 
 /// A failed operation.
 #[derive(Debug, thiserror::Error)]
-enum FileOperationError {
+pub(super) enum FileOperationError {
     /// A system call failed.
     #[error("{}", describe(.0))]
     System(#[from] io::Error),
@@ -64,6 +80,18 @@ enum FileOperationError {
     /// It is a directory.
     #[error("is a directory")]
     Directory,
+    /// It is a directory, and its contents are not to be removed.
+    #[error("is a directory\nhaul rm -r removes it with everything in it")]
+    DirectoryToRemove,
+    /// It is no directory.
+    #[error("not a directory")]
+    NotDirectory,
+    /// It is never removed.
+    #[error("{0}")]
+    Removal(#[from] RemovalError),
+    /// The Request announced no changes.
+    #[error("this session changes nothing")]
+    ReadOnly,
     /// It is no regular file.
     #[error("not a regular file")]
     NotRegular,
@@ -71,7 +99,7 @@ enum FileOperationError {
     #[error("the file has changed since it was opened\nopen it again")]
     Changed,
     /// Too many are open.
-    #[error("a session holds at most {SESSION_FILES_MAX} files open\nclose one of them")]
+    #[error("a session holds at most {SESSION_FILES_MAX} files and listings open\nclose one of them")]
     TooMany,
     /// The number belongs to no open file.
     #[error("no open file has this number")]
@@ -89,22 +117,24 @@ struct OpenFile {
 struct FileServer {
     control: ControlWriter,
     limiter: RateLimiter,
-    audit: Option<Arc<AuditLog>>,
+    rights: FileSessionRights,
     files: BTreeMap<u32, OpenFile>,
+    listings: BTreeMap<u32, OpenListing>,
     next: u32,
     work: Arc<SessionWork>,
 }
 
 impl FileSessionRuntime {
-    /// Starts the thread of a session that sends at most `rate_bytes_per_s`; 0 for no limit.
-    pub fn start(control: ControlWriter, rate_bytes_per_s: u64, audit: Option<Arc<AuditLog>>) -> io::Result<Self> {
+    /// Starts the thread of a session.
+    pub fn start(control: ControlWriter, rights: FileSessionRights) -> io::Result<Self> {
         let (operations, incoming) = sync_channel(FILE_OPERATIONS_AHEAD);
         let work = Arc::<SessionWork>::default();
         let server = FileServer {
             control,
-            limiter: RateLimiter::new(rate_bytes_per_s),
-            audit,
+            limiter: RateLimiter::new(rights.rate_bytes_per_s),
+            rights,
             files: BTreeMap::new(),
+            listings: BTreeMap::new(),
             next: 0,
             work: Arc::clone(&work),
         };
@@ -155,26 +185,90 @@ impl FileServer {
                 Ok(FileAnswer::Data { bytes })
             }
             FileOperation::Close { file } => {
-                self.files.remove(&file).map(|_| FileAnswer::Closed).ok_or(FileOperationError::NotOpen)
+                let was_open = self.files.remove(&file).is_some() || self.listings.remove(&file).is_some();
+                if was_open { Ok(FileAnswer::Closed) } else { Err(FileOperationError::NotOpen) }
             }
+            FileOperation::Stat { path, follows } => {
+                Ok(FileAnswer::Found(directory_operations::find_at(path_of(&path), follows)?))
+            }
+            FileOperation::List { path, has_details } => {
+                let listing = OpenListing::open(path_of(&path), has_details)?;
+                let number = self.new_number()?;
+                self.list_on(number, listing)
+            }
+            FileOperation::ListOn { listing } => {
+                let open = self.listings.remove(&listing).ok_or(FileOperationError::NotOpen)?;
+                self.list_on(listing, open)
+            }
+            FileOperation::Measure { path } => Ok(FileAnswer::Measured(directory_operations::measure(path_of(&path))?)),
+            FileOperation::MakeDirectory { path, has_parents } => {
+                self.rights.changes.as_ref().ok_or(FileOperationError::ReadOnly)?;
+                let mode = 0o777 & !self.rights.umask;
+                if directory_operations::make_directory(path_of(&path), has_parents, mode)? {
+                    self.record(AuditAction::Made, &path, EntryKind::Directory)?;
+                }
+                Ok(FileAnswer::Made)
+            }
+            FileOperation::Remove { path, is_recursive } => self.remove(&path, is_recursive),
         }
     }
 
-    fn open(&mut self, path: &[u8]) -> Result<FileAnswer, FileOperationError> {
-        if self.files.len() >= SESSION_FILES_MAX {
+    /// Answers with the next entries of a listing, which stays open until its end.
+    fn list_on(&mut self, number: u32, mut listing: OpenListing) -> Result<FileAnswer, FileOperationError> {
+        let (entries, is_last) = listing.next_entries()?;
+        if !is_last {
+            self.listings.insert(number, listing);
+        }
+        Ok(FileAnswer::Listed { listing: number, entries, is_last })
+    }
+
+    fn remove(&mut self, path: &[u8], is_recursive: bool) -> Result<FileAnswer, FileOperationError> {
+        let protected = self.rights.changes.as_ref().ok_or(FileOperationError::ReadOnly)?;
+        let (mut entries, mut failures) = (0, FailedEntries::default());
+        let mut audited = Ok(());
+        directory_operations::remove(path, is_recursive, protected, &mut |path, kind, outcome| match outcome {
+            Ok(()) => {
+                entries += 1;
+                if audited.is_ok() {
+                    audited = self.record(AuditAction::Removed, &path, kind);
+                }
+            }
+            Err(error) => failures.add(path, error.to_string()),
+        })?;
+        audited.map(|()| FileAnswer::Removed { entries, failures })
+    }
+
+    fn record(&self, action: AuditAction, path: &[u8], kind: EntryKind) -> Result<(), FileOperationError> {
+        self.write_audit(&AuditRecord { kind: Some(kind), ..AuditRecord::of(action, path) })
+    }
+
+    fn write_audit(&self, record: &AuditRecord<'_>) -> Result<(), FileOperationError> {
+        let written = self.rights.audit.as_ref().map_or(Ok(()), |audit| audit.write(record));
+        written.map_err(|_| FileOperationError::AuditLog)
+    }
+
+    /// The number of a file or listing to be opened.
+    fn new_number(&mut self) -> Result<u32, FileOperationError> {
+        if self.files.len() + self.listings.len() >= SESSION_FILES_MAX {
             return Err(FileOperationError::TooMany);
         }
-        let opened = OpenFile::open(Path::new(OsStr::from_bytes(path)))?;
-        let record = AuditRecord { bytes: Some(opened.version.size), ..AuditRecord::of(AuditAction::Begun, path) };
-        let written = self.audit.as_ref().map_or(Ok(()), |audit| audit.write(&record));
-        written.map_err(|_| FileOperationError::AuditLog)?;
         self.next = self.next.checked_add(1).ok_or(FileOperationError::TooMany)?;
+        Ok(self.next)
+    }
+
+    fn open(&mut self, path: &[u8]) -> Result<FileAnswer, FileOperationError> {
+        let number = self.new_number()?;
+        let opened = OpenFile::open(path_of(path))?;
+        self.write_audit(&AuditRecord {
+            bytes: Some(opened.version.size),
+            ..AuditRecord::of(AuditAction::Begun, path)
+        })?;
         if self.work.files.fetch_add(1, Ordering::Relaxed) == 0 {
             *lock(&self.work.path) = escape(path);
         }
         let version = opened.version;
-        self.files.insert(self.next, opened);
-        Ok(FileAnswer::Opened { file: self.next, version })
+        self.files.insert(number, opened);
+        Ok(FileAnswer::Opened { file: number, version })
     }
 
     /// Waits until these bytes may go.
@@ -228,16 +322,25 @@ fn version(stat: &FileStat) -> OpenFileVersion {
     OpenFileVersion { size, device: identity.device, inode: identity.inode, modified: meta.modified, changed }
 }
 
+fn path_of(path: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(path))
+}
+
 impl FileOperationError {
     fn failure(&self) -> FileFailure {
         match self {
-            Self::System(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
-                Some(Errno::NOENT | Errno::NOTDIR) => FileFailure::Gone,
-                Some(Errno::ACCESS | Errno::PERM) => FileFailure::Denied,
-                _ => FileFailure::Other,
-            },
-            Self::Client(_) => FileFailure::Denied,
-            Self::Directory => FileFailure::Directory,
+            Self::System(error) | Self::Removal(RemovalError::System(error)) => {
+                match error.raw_os_error().map(Errno::from_raw_os_error) {
+                    Some(Errno::NOENT | Errno::NOTDIR) => FileFailure::Gone,
+                    Some(Errno::ACCESS | Errno::PERM) => FileFailure::Denied,
+                    Some(Errno::EXIST) => FileFailure::Exists,
+                    _ => FileFailure::Other,
+                }
+            }
+            Self::Client(_) | Self::ReadOnly => FileFailure::Denied,
+            Self::Directory | Self::DirectoryToRemove => FileFailure::Directory,
+            Self::NotDirectory => FileFailure::NotDirectory,
+            Self::Removal(RemovalError::Protected | RemovalError::Mounted) => FileFailure::Protected,
             Self::NotRegular => FileFailure::NotRegular,
             Self::Changed => FileFailure::Changed,
             Self::TooMany => FileFailure::TooMany,

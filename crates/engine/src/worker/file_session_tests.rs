@@ -17,7 +17,9 @@ impl Session {
     fn start(rate_bytes_per_s: u64) -> Self {
         let (own, other) = UnixStream::pair().unwrap();
         other.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let runtime = FileSessionRuntime::start(ControlWriter::new(own), rate_bytes_per_s, None).unwrap();
+        let changes = Some(ProtectedDirectories::default());
+        let rights = FileSessionRights { rate_bytes_per_s, audit: None, changes, umask: 0o022 };
+        let runtime = FileSessionRuntime::start(ControlWriter::new(own), rights).unwrap();
         Self { runtime, answers: ControlReader::new(other), directory: tempfile::tempdir().unwrap() }
     }
 

@@ -21,6 +21,7 @@ use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceReques
 use haul_proto::wire::sandbox::Confinement;
 
 use crate::fs::FileIdentity;
+use crate::fs::remove_tree::ProtectedDirectories;
 use crate::io::program::PipeProgram;
 use crate::metrics::reporter::Reporter;
 use crate::net::controller_watchdog::ControllerWatchdog;
@@ -39,7 +40,7 @@ use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::connections::{DataConnections, intake};
 use crate::worker::environment::Environment;
 use crate::worker::error::{MessageOrderError, RequestRefusal, WorkerError};
-use crate::worker::file_session::FileSessionRuntime;
+use crate::worker::file_session::{FileSessionRights, FileSessionRuntime};
 use crate::worker::inherited_pipes::InheritedPipes;
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
@@ -282,19 +283,26 @@ impl WorkerProcess {
         }
     }
 
-    /// Enters the sandbox, which permits reading alone, and answers operations from now on.
+    /// Enters the sandbox, which permits reading, and changes on request, and answers operations from now on.
     fn begin_file_session(&mut self, request: &FileSessionRequest) -> Result<(), WorkerError> {
         self.watchdog.set_silence_ms(request.silence_ms);
         self.confined = true;
         let mut bounds = ConfineBounds::new(ConfineNetwork::None);
         // A server's sandbox, which holds as well, permits its directory alone.
-        bounds.allow_anywhere(ConfineRights::ReadTree);
+        let rights = if request.changes { ConfineRights::ChangeNames } else { ConfineRights::ReadTree };
+        bounds.allow_anywhere(rights);
+        let home = self.environment.home.as_deref();
+        let changes = request.changes.then(|| ProtectedDirectories::with(home));
         if bounds.enforce_with_filter().confinement == Confinement::None {
             self.environment.policy.check(PolicyRule::SandboxRequired)?;
         }
-        let rate = self.environment.served.as_ref().and_then(|terms| terms.rate).unwrap_or(0);
-        let audit = self.environment.audit.as_ref().ok().and_then(Clone::clone);
-        let session = FileSessionRuntime::start(self.control.clone(), rate, audit).map_err(WorkerError::Thread)?;
+        let rights = FileSessionRights {
+            rate_bytes_per_s: self.environment.served.as_ref().and_then(|terms| terms.rate).unwrap_or(0),
+            audit: self.environment.audit.as_ref().ok().and_then(Clone::clone),
+            changes,
+            umask: self.environment.umask,
+        };
+        let session = FileSessionRuntime::start(self.control.clone(), rights).map_err(WorkerError::Thread)?;
         self.work.files = Some(session);
         self.report(&WorkerMessage::FileAnswer(FileAnswer::Ready));
         Ok(())

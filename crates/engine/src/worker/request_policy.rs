@@ -13,8 +13,6 @@ use haul_base::copy::null;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
-use haul_proto::wire::expansion::ExpandRequest;
-use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
@@ -33,7 +31,7 @@ const STREAMS_BYTES_MAX: usize = 64 << 20;
 /// Most frames of direct I/O in flight per stream, whatever the client requests.
 const UNDER_WAY_MAX: u8 = 8;
 /// Longest idle timeout that a client may set: no client holds a connection for ever.
-const SILENCE_MS_MAX: u32 = 3_600_000;
+pub(super) const SILENCE_MS_MAX: u32 = 3_600_000;
 
 /// What a client calls a served pipe.
 const PIPE: &[u8] = b"-";
@@ -66,7 +64,7 @@ impl ClientLimits {
             ControllerMessage::Cancel => Ok(()),
             ControllerMessage::Measure(_) => Err(ClientRefusal::Measurement),
             ControllerMessage::FileSession(request) => self.hold_file_session(request),
-            ControllerMessage::FileOperation(operation) => hold_file_operation(operation),
+            ControllerMessage::FileOperation(operation) => self.hold_file_operation(operation),
             ControllerMessage::Expand(request) => self.hold_expansion(request),
         }
     }
@@ -133,27 +131,6 @@ impl ClientLimits {
         match pipe {
             PipeKind::No | PipeKind::Growing(_) => Ok(()),
             PipeKind::Standard | PipeKind::Named => Err(no_pipe(operands.first())),
-        }
-    }
-
-    fn hold_file_session(&self, request: &mut FileSessionRequest) -> Result<(), ClientRefusal> {
-        let FileSessionRequest { silence_ms } = request;
-        *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
-        self.check_files_are_readable()
-    }
-
-    fn hold_expansion(&self, request: &mut ExpandRequest) -> Result<(), ClientRefusal> {
-        // A path that leads outside matches nothing: every lookup is confined.
-        let ExpandRequest { base, patterns: _ } = request;
-        self.check_files_are_readable()?;
-        base.iter_mut().try_for_each(inside)
-    }
-
-    fn check_files_are_readable(&self) -> Result<(), ClientRefusal> {
-        match self.pipe {
-            Some(_) => Err(ClientRefusal::FilesOfPipe),
-            None if !self.access.reads() => Err(self.forbidden(ForbiddenAct::Reading)),
-            None => Ok(()),
         }
     }
 
@@ -322,7 +299,7 @@ impl ClientLimits {
         }
     }
 
-    fn forbidden(&self, act: ForbiddenAct) -> ClientRefusal {
+    pub(super) fn forbidden(&self, act: ForbiddenAct) -> ClientRefusal {
         ClientRefusal::Access { access: self.access, act }
     }
 
@@ -333,14 +310,6 @@ impl ClientLimits {
             Some(rate) => rate.min(wanted),
             None => wanted,
         }
-    }
-}
-
-fn hold_file_operation(operation: &mut FileOperation) -> Result<(), ClientRefusal> {
-    match operation {
-        FileOperation::Open { path } => inside(path),
-        // Numbers of files that were opened inside.
-        FileOperation::Read { file: _, offset: _, length: _ } | FileOperation::Close { file: _ } => Ok(()),
     }
 }
 
@@ -462,24 +431,35 @@ fn hold_metadata(metadata: &MetadataOptions, is_copy: bool) -> Result<(), Client
 
 /// Rewrites a requested path relative to the working directory, or returns why it leads outside. The later open follows
 /// no symbolic link either ([`lookup`]); the check here only supplies the reason in advance.
-fn inside(path: &mut Vec<u8>) -> Result<(), ClientRefusal> {
+pub(super) fn inside(path: &mut Vec<u8>) -> Result<(), ClientRefusal> {
+    let whole = beneath(path)?;
+    if lookup::has_link(&whole) {
+        return Err(ClientRefusal::LinkInPath(path.clone()));
+    }
+    replace(path, &whole);
+    Ok(())
+}
+
+/// The path from the served directory.
+pub(super) fn beneath(path: &[u8]) -> Result<PathBuf, ClientRefusal> {
     let mut checked = PathBuf::from(".");
     for component in Path::new(OsStr::from_bytes(path)).components() {
         match component {
             Component::CurDir => {}
             Component::Normal(name) => checked.push(name),
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(ClientRefusal::OutsidePath(path.clone()));
+                return Err(ClientRefusal::OutsidePath(path.to_vec()));
             }
         }
     }
-    if lookup::has_link(&checked) {
-        return Err(ClientRefusal::LinkInPath(path.clone()));
-    }
+    Ok(checked)
+}
+
+/// Replaces a path by `whole`, the path from the served directory.
+pub(super) fn replace(path: &mut Vec<u8>, whole: &Path) {
     // A trailing `/` marks a directory; a trailing `/.` means its contents.
     let ending = [&b"/."[..], b"/"].into_iter().find(|ending| path.ends_with(ending)).unwrap_or_default();
-    *path = [checked.as_os_str().as_bytes(), ending].concat();
-    Ok(())
+    *path = [whole.as_os_str().as_bytes(), ending].concat();
 }
 
 #[cfg(test)]

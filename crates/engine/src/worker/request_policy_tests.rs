@@ -5,6 +5,7 @@ use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
 use haul_proto::file_range::RangeLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
 use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::storage::Fsync;
@@ -361,10 +362,10 @@ fn a_refusal_names_the_access_and_the_remedy() {
 #[test]
 fn a_file_session_needs_the_right_to_read_and_stays_inside() {
     let begin = |limits: ClientLimits| {
-        let mut message = ControllerMessage::FileSession(FileSessionRequest { silence_ms: u32::MAX });
+        let mut message = ControllerMessage::FileSession(FileSessionRequest { silence_ms: u32::MAX, changes: false });
         limits.enforce(&mut message).map(|()| message)
     };
-    let shortened = ControllerMessage::FileSession(FileSessionRequest { silence_ms: SILENCE_MS_MAX });
+    let shortened = ControllerMessage::FileSession(FileSessionRequest { silence_ms: SILENCE_MS_MAX, changes: false });
     for access in [ServedAccess::ReadOnly, ServedAccess::Both] {
         assert!(begin(terms(access)) == Ok(shortened.clone()), "{access:?}");
     }
@@ -381,5 +382,40 @@ fn a_file_session_needs_the_right_to_read_and_stays_inside() {
     assert!(open("a//b") == Ok(ControllerMessage::FileOperation(FileOperation::Open { path: b"./a/b".to_vec() })));
     for path in ["/etc/passwd", "../a", "a/../../b"] {
         assert_eq!(open(path).err(), Some(ClientRefusal::OutsidePath(path.into())));
+    }
+}
+
+#[test]
+fn a_file_session_changes_only_what_the_access_permits() {
+    let permits = |access, mut message: ControllerMessage| terms(access).enforce(&mut message).is_ok();
+    let begin = || ControllerMessage::FileSession(FileSessionRequest { silence_ms: 0, changes: true });
+    let path = || b"a".to_vec();
+    let operation = |operation| ControllerMessage::FileOperation(operation);
+    for (access, changes, makes, removes, lists) in [
+        (ServedAccess::ReadOnly, false, true, false, true),
+        (ServedAccess::WriteOnly, true, true, false, false),
+        (ServedAccess::Create, true, true, false, false),
+        (ServedAccess::Both, true, true, true, true),
+    ] {
+        assert_eq!(permits(access, begin()), changes, "{access:?}");
+        let make = operation(FileOperation::MakeDirectory { path: path(), has_parents: true });
+        assert_eq!(permits(access, make), makes, "{access:?}");
+        let remove = operation(FileOperation::Remove { path: path(), is_recursive: true });
+        assert_eq!(permits(access, remove), removes, "{access:?}");
+        for read in [
+            FileOperation::List { path: path(), has_details: true },
+            FileOperation::Stat { path: path(), follows: true },
+            FileOperation::Measure { path: path() },
+            FileOperation::Open { path: path() },
+        ] {
+            assert_eq!(permits(access, operation(read)), lists, "{access:?}");
+        }
+    }
+    for outside in [
+        FileOperation::List { path: b"..".to_vec(), has_details: false },
+        FileOperation::MakeDirectory { path: b"../a".to_vec(), has_parents: true },
+        FileOperation::Remove { path: b"/etc".to_vec(), is_recursive: true },
+    ] {
+        assert!(!permits(ServedAccess::Both, operation(outside)));
     }
 }

@@ -1,10 +1,12 @@
-//! A file session: the controller opens and reads files of a worker one operation at a time, without a copy.
+//! A file session: the controller reads, lists and changes what a worker's host has, one operation at a time, without a
+//! copy.
 
-use crate::codec::{wire_enum, wire_struct};
+use crate::codec::{OfType, wire_enum, wire_struct};
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
-use crate::field_codecs::{AtMost, BoundedBytes, PATH, TEXT, Varint};
-use crate::limits::FILE_READ_MAX;
+use crate::field_codecs::{AtMost, BoundedBytes, PATH, ShownPath, TEXT, Varint, first_of, list};
+use crate::limits::{FAILED_ENTRIES_MAX, FILE_READ_MAX, LISTED_ENTRIES_MAX};
+use crate::path::Name;
 
 wire_struct! {
     /// Request for a file session.
@@ -12,6 +14,8 @@ wire_struct! {
     pub struct FileSessionRequest {
         /// Idle timeout of the control channel in milliseconds: after it, the worker gives up its controller.
         pub silence_ms: u32,
+        /// Whether the session may make directories and remove entries. The worker's sandbox permits it only then.
+        pub changes: bool,
     }
 }
 
@@ -38,6 +42,44 @@ wire_enum! {
             /// Number of the open file.
             file: u32,
         } = 3,
+        /// Look up an entry; the answer is Found.
+        Stat {
+            /// Its path in bytes.
+            path: Vec<u8> as PATH,
+            /// Whether a link stands for its target.
+            follows: bool,
+        } = 4,
+        /// List a directory; the answer is Listed, with the first entries.
+        List {
+            /// Its path in bytes.
+            path: Vec<u8> as PATH,
+            /// Whether modes, sizes, times and links are needed, which cost a lookup each.
+            has_details: bool,
+        } = 5,
+        /// Continue a listing; the answer is Listed.
+        ListOn {
+            /// Number of the listing.
+            listing: u32,
+        } = 6,
+        /// Sum up an entry and everything below; the answer is Measured.
+        Measure {
+            /// Its path in bytes.
+            path: Vec<u8> as PATH,
+        } = 7,
+        /// Make a directory; the answer is Made.
+        MakeDirectory {
+            /// Its path in bytes.
+            path: Vec<u8> as PATH,
+            /// Whether directories above it are made, too, and an existing one is no failure.
+            has_parents: bool,
+        } = 8,
+        /// Remove an entry; the answer is Removed.
+        Remove {
+            /// Its path in bytes.
+            path: Vec<u8> as PATH,
+            /// Whether a directory is removed with everything below.
+            is_recursive: bool,
+        } = 9,
     }
 }
 
@@ -68,6 +110,81 @@ wire_enum! {
             /// Reason and remedy.
             text: String as TEXT,
         } = 5,
+        /// An entry.
+        Found(entry: FoundEntry) = 6,
+        /// Entries of a directory, in no order.
+        Listed {
+            /// Number of the listing.
+            listing: u32,
+            /// The entries.
+            entries: Vec<(Name, FoundEntry)> as list((OfType, OfType), LISTED_ENTRIES_MAX, "entries of a listing"),
+            /// Whether these are the last ones. The listing is closed then.
+            is_last: bool,
+        } = 7,
+        /// The sum of an entry and everything below.
+        Measured(usage: DiskUsage) = 8,
+        /// A directory is made.
+        Made = 9,
+        /// An entry is removed, as far as possible.
+        Removed {
+            /// Number of removed entries.
+            entries: u64 as Varint,
+            /// What stays.
+            failures: FailedEntries,
+        } = 10,
+    }
+}
+
+wire_struct! {
+    /// An entry of a file system.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct FoundEntry {
+        /// Type and permissions as in `st_mode`; without details, only the type.
+        pub mode: u32,
+        /// Size in bytes.
+        pub size: u64 as Varint,
+        /// Time of last modification.
+        pub modified: Timestamp,
+        /// The text of a symbolic link.
+        pub points_to: Vec<u8> as PATH,
+    }
+}
+
+wire_struct! {
+    /// The sum of an entry and everything below.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct DiskUsage {
+        /// Number of entries, including directories and the top one.
+        pub entries: u64 as Varint,
+        /// Bytes in files; a file with several names counts once.
+        pub bytes: u64 as Varint,
+        /// Bytes of these files on the disk.
+        pub disk_bytes: u64 as Varint,
+        /// Whether files with several names may count several times: there are too many to remember.
+        pub repeats_links: bool,
+        /// What could not be read.
+        pub failures: FailedEntries,
+    }
+}
+
+wire_struct! {
+    /// Entries of an operation that failed.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct FailedEntries {
+        /// How many.
+        pub count: u64 as Varint,
+        /// The first ones: path and reason.
+        pub first: Vec<(Vec<u8>, String)> as first_of((ShownPath, TEXT), FAILED_ENTRIES_MAX, "failed entries"),
+    }
+}
+
+impl FailedEntries {
+    /// Counts one more.
+    pub fn add(&mut self, path: Vec<u8>, text: String) {
+        self.count += 1;
+        if self.first.len() < FAILED_ENTRIES_MAX {
+            self.first.push((path, text));
+        }
     }
 }
 
@@ -108,6 +225,12 @@ wire_enum! {
         Other = 7,
         /// It is a directory.
         Directory = 8,
+        /// It is no directory.
+        NotDirectory = 9,
+        /// It exists already.
+        Exists = 10,
+        /// haul never removes it.
+        Protected = 11,
     }
 }
 
@@ -123,6 +246,9 @@ impl FileFailure {
             Self::NotOpen => "not_open",
             Self::Other => "other",
             Self::Directory => "directory",
+            Self::NotDirectory => "not_directory",
+            Self::Exists => "exists",
+            Self::Protected => "protected",
         }
     }
 }

@@ -302,7 +302,7 @@ pub(super) mod tests {
     use crate::wire::address::tests::local;
     use crate::wire::counters::{PathFigures, ReadBackBytes};
     use crate::wire::expansion::PatternMatch;
-    use crate::wire::file_session::{FileFailure, OpenFileVersion};
+    use crate::wire::file_session::{DiskUsage, FailedEntries, FileFailure, FoundEntry, OpenFileVersion};
     use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::sandbox::Confinement;
 
@@ -313,6 +313,9 @@ pub(super) mod tests {
 
     /// Returns one message of each kind, and several of some.
     pub fn samples() -> Vec<WorkerMessage> {
+        let found = FoundEntry { mode: 0o100_644, size: 7, modified: version().modified, points_to: b"b".to_vec() };
+        let failures = FailedEntries { count: 9, first: vec![(b"a\xff".to_vec(), "busy".into())] };
+        let usage = DiskUsage { entries: 9, bytes: 1 << 40, disk_bytes: 7, repeats_links: true, ..Default::default() };
         let counters =
             Counters { files_found: 1, bytes_found: 2, walk_complete: true, frames_resent: 9, ..Counters::default() };
         let operand = TargetOperand { name: Name::new(b"x").ok(), directory: false, device: 3, inode: 4 };
@@ -398,6 +401,15 @@ pub(super) mod tests {
             WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![9; 40] }),
             WorkerMessage::FileAnswer(FileAnswer::Closed),
             WorkerMessage::FileAnswer(FileAnswer::Failed { failure: FileFailure::Changed, text: "why".into() }),
+            WorkerMessage::FileAnswer(FileAnswer::Made),
+            WorkerMessage::FileAnswer(FileAnswer::Found(found.clone())),
+            WorkerMessage::FileAnswer(FileAnswer::Listed {
+                listing: 7,
+                entries: vec![(Name::new(b"a").unwrap(), found)],
+                is_last: false,
+            }),
+            WorkerMessage::FileAnswer(FileAnswer::Measured(DiskUsage { failures: failures.clone(), ..usage })),
+            WorkerMessage::FileAnswer(FileAnswer::Removed { entries: 7, failures }),
             WorkerMessage::Expanded(ExpandedPatterns {
                 matches: vec![PatternMatch { pattern: 1, alternative: 999, path: b"a\xff".to_vec() }],
             }),

@@ -5,13 +5,15 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use haul_proto::checksum::from_hex;
-use haul_proto::entry::Timestamp;
+use haul_control::controller::file_session::ListedPage;
+use haul_proto::checksum::{from_hex, hex};
 use haul_proto::limits::PATH_MAX;
-use haul_proto::wire::file_session::OpenFileVersion;
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::file_session::{FailedEntries, FoundEntry, OpenFileVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::args::UsageError;
+use crate::commands::files::lines::{EntryFields, nanoseconds};
 
 /// Longest line of a request: a path in hexadecimal, and the rest.
 pub const LINE_MAX: u64 = 2 * PATH_MAX as u64 + 1024;
@@ -35,6 +37,16 @@ pub enum SessionRequest {
         /// Its number.
         file: u32,
     },
+    /// Look up the entry at a path; whether a link stands for its target.
+    Stat(PathBuf, bool),
+    /// List the directory at a path.
+    List(PathBuf),
+    /// Continue a listing.
+    ListOn(u32),
+    /// Make a directory; whether to make those above it, too.
+    Mkdir(PathBuf, bool),
+    /// Remove an entry; whether a directory is removed with everything below.
+    Remove(PathBuf, bool),
 }
 
 #[derive(Deserialize)]
@@ -44,18 +56,33 @@ enum RequestLine {
     OpenHex { path_hex: String },
     Read { file: u32, offset: u64, length: u32 },
     Close { file: u32 },
+    Stat { path: Option<String>, path_hex: Option<String>, follows: bool },
+    List { path: Option<String>, path_hex: Option<String> },
+    ListOn { listing: u32 },
+    Mkdir { path: Option<String>, path_hex: Option<String>, parents: bool },
+    Remove { path: Option<String>, path_hex: Option<String>, recursive: bool },
 }
 
 impl SessionRequest {
     /// Parses a line.
     pub fn parse(line: &[u8]) -> Result<Self, UsageError> {
         let bad = |why: &str| UsageError::new(format!("standard input: not a request: {why}"));
+        let path_of = |path: Option<String>, path_hex: Option<String>| match (path, path_hex) {
+            (Some(path), None) => Ok(path.into()),
+            (None, Some(hex)) => {
+                let bytes = from_hex(hex.as_bytes()).ok_or_else(|| bad("path_hex is not hexadecimal"))?;
+                Ok(OsString::from_vec(bytes).into())
+            }
+            _ => Err(bad("one of path and path_hex is needed")),
+        };
         Ok(match serde_json::from_slice(line).map_err(|error| bad(&error.to_string()))? {
             RequestLine::Open { path } => Self::Open(path.into()),
-            RequestLine::OpenHex { path_hex } => {
-                let bytes = from_hex(path_hex.as_bytes()).ok_or_else(|| bad("path_hex is not hexadecimal"))?;
-                Self::Open(OsString::from_vec(bytes).into())
-            }
+            RequestLine::OpenHex { path_hex } => Self::Open(path_of(None, Some(path_hex))?),
+            RequestLine::Stat { path, path_hex, follows } => Self::Stat(path_of(path, path_hex)?, follows),
+            RequestLine::List { path, path_hex } => Self::List(path_of(path, path_hex)?),
+            RequestLine::ListOn { listing } => Self::ListOn(listing),
+            RequestLine::Mkdir { path, path_hex, parents } => Self::Mkdir(path_of(path, path_hex)?, parents),
+            RequestLine::Remove { path, path_hex, recursive } => Self::Remove(path_of(path, path_hex)?, recursive),
             RequestLine::Read { file, offset, length } => Self::Read { file, offset, length },
             RequestLine::Close { file } => Self::Close { file },
         })
@@ -90,6 +117,26 @@ pub enum SessionAnswer {
     },
     /// A file is closed.
     Closed,
+    /// An entry.
+    Found(EntryFields),
+    /// Entries of a directory.
+    Listed {
+        /// The number of the listing; absent after its end.
+        listing: Option<u32>,
+        /// The entries.
+        entries: Vec<ListedLine>,
+    },
+    /// A directory is made.
+    Made,
+    /// An entry is removed.
+    Removed {
+        /// Number of removed entries.
+        entries: u64,
+        /// Number of entries that stay.
+        failed: u64,
+        /// The first of these, and why.
+        text: Option<String>,
+    },
     /// The request failed. The session continues.
     Failed {
         /// Kind of the failure.
@@ -99,7 +146,38 @@ pub enum SessionAnswer {
     },
 }
 
+/// An entry of a directory.
+#[derive(Debug, Serialize)]
+pub struct ListedLine {
+    name: String,
+    /// Of a name that is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_hex: Option<String>,
+    #[serde(flatten)]
+    entry: EntryFields,
+}
+
+impl From<(Name, FoundEntry)> for ListedLine {
+    fn from((name, entry): (Name, FoundEntry)) -> Self {
+        let bytes = name.as_bytes();
+        let name_hex = std::str::from_utf8(bytes).is_err().then(|| hex(bytes));
+        Self { name: String::from_utf8_lossy(bytes).into_owned(), name_hex, entry: (&entry).into() }
+    }
+}
+
 impl SessionAnswer {
+    /// The answer for a page of a listing.
+    pub fn listed(ListedPage { entries, rest }: ListedPage) -> Self {
+        Self::Listed { listing: rest, entries: entries.into_iter().map(ListedLine::from).collect() }
+    }
+
+    /// The answer for a removal.
+    pub fn removed((entries, failures): (u64, FailedEntries)) -> Self {
+        let first = failures.first.first();
+        let text = first.map(|(path, text)| format!("{}: {text}", escape(path)));
+        Self::Removed { entries, failed: failures.count, text }
+    }
+
     /// The answer for an opened file.
     pub fn opened(file: u32, version: OpenFileVersion) -> Self {
         let OpenFileVersion { size, device, inode, modified, changed } = version;
@@ -114,10 +192,6 @@ impl SessionAnswer {
         line.push(b'\n');
         line
     }
-}
-
-fn nanoseconds(Timestamp { seconds, nanoseconds }: Timestamp) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
 }
 
 #[cfg(test)]
@@ -137,6 +211,11 @@ mod tests {
                 SessionRequest::Read { file: 1, offset: 1 << 40, length: 9 },
             ),
             (r#"{"request":"close","file":1}"#, SessionRequest::Close { file: 1 }),
+            (r#"{"request":"stat","path":"/a","follows":true}"#, SessionRequest::Stat("/a".into(), true)),
+            (r#"{"request":"list","path_hex":"2f61"}"#, SessionRequest::List("/a".into())),
+            (r#"{"request":"list_on","listing":1}"#, SessionRequest::ListOn(1)),
+            (r#"{"request":"mkdir","path":"/a","parents":true}"#, SessionRequest::Mkdir("/a".into(), true)),
+            (r#"{"request":"remove","path":"/a","recursive":false}"#, SessionRequest::Remove("/a".into(), false)),
         ] {
             assert_eq!(SessionRequest::parse(line.as_bytes()).unwrap(), request);
         }
@@ -144,6 +223,8 @@ mod tests {
             "",
             "open /a",
             r#"{"request":"remove","path":"/a"}"#,
+            r#"{"request":"list"}"#,
+            r#"{"request":"list","path":"/a","path_hex":"2f61"}"#,
             r#"{"request":"open","path":"/a","mode":"w"}"#,
             r#"{"request":"read","file":-1,"offset":0,"length":9}"#,
             r#"{"request":"open_hex","path_hex":"2f0"}"#,

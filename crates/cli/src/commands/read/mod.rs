@@ -27,14 +27,14 @@ use crate::signals::Watch;
 /// What a copy from there would be: it has the host, the login and the credential.
 const TARGET: &str = "null:";
 
-/// The operands of the copy that reads from `place`.
-pub fn operands(place: &OsString) -> [OsString; 2] {
-    [place.clone(), TARGET.into()]
+/// The operands of the copy that reads from `places`.
+pub fn operands(places: &[OsString]) -> Vec<OsString> {
+    places.iter().cloned().chain([TARGET.into()]).collect()
 }
 
 /// Reads from `place`.
 pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit> {
-    let mut copy = plan(copy, &operands(place), false)?.copy;
+    let mut copy = plan(copy, &operands(std::slice::from_ref(place)), false)?.copy;
     if copy.options.pipes.source.is_some() {
         return Err(UsageError::new("haul read reads files, and no pipe").into());
     }
@@ -44,13 +44,17 @@ pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit
         return Err(UsageError::new("--session and --range contradict each other").into());
     }
     copy.access.ssh_carries_data = range.is_none_or(|(_, length)| length > u64::from(FILE_READ_MAX));
+    let changes = own.is_set(&flags::read::CHANGES);
+    if changes && !is_session {
+        return Err(UsageError::new("--changes needs --session").remedy("haul mkdir and haul rm change files").into());
+    }
     // A program names its files.
     copy.options.source.patterns &= !is_session;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None)?;
     let outcome = watch.during(|| {
         let program = own_program();
-        let mut session = FileSession::open(&mut copy, &program, &cancel, &mut Warnings)?;
+        let mut session = FileSession::open(&mut copy, changes, &program, &cancel, &mut Warnings)?;
         match &copy.sources[..] {
             _ if is_session => serve(&mut session, &mut io::stdin().lock(), &mut stdout()),
             [source] => print(&mut session, &source.path, range.unwrap_or((0, u64::MAX)), &mut stdout()),
@@ -143,24 +147,33 @@ fn serve(session: &mut FileSession, input: &mut impl BufRead, output: &mut impl 
 }
 
 fn perform(session: &mut FileSession, request: SessionRequest) -> Result<(SessionAnswer, Vec<u8>), FileSessionError> {
-    match request {
-        SessionRequest::Open(path) => {
-            let (FileNumber(file), version) = session.open_file(&path)?;
-            Ok((SessionAnswer::opened(file, version), Vec::new()))
-        }
+    let answer = match request {
         SessionRequest::Read { file, offset, length } => {
             let bytes = session.read(FileNumber(file), offset, length)?;
-            Ok((SessionAnswer::Data { bytes: bytes.len() }, bytes))
+            return Ok((SessionAnswer::Data { bytes: bytes.len() }, bytes));
+        }
+        SessionRequest::Open(path) => {
+            let (FileNumber(file), version) = session.open_file(&path)?;
+            SessionAnswer::opened(file, version)
         }
         SessionRequest::Close { file } => {
             session.close(FileNumber(file))?;
-            Ok((SessionAnswer::Closed, Vec::new()))
+            SessionAnswer::Closed
         }
-    }
+        SessionRequest::Stat(path, follows) => SessionAnswer::Found((&session.find(&path, follows)?).into()),
+        SessionRequest::List(path) => SessionAnswer::listed(session.list(&path, true)?),
+        SessionRequest::ListOn(listing) => SessionAnswer::listed(session.list_on(listing)?),
+        SessionRequest::Mkdir(path, has_parents) => {
+            session.make_directory(&path, has_parents)?;
+            SessionAnswer::Made
+        }
+        SessionRequest::Remove(path, is_recursive) => SessionAnswer::removed(session.remove(&path, is_recursive)?),
+    };
+    Ok((answer, Vec::new()))
 }
 
 /// Shows warnings about the connection.
-struct Warnings;
+pub struct Warnings;
 
 impl Observer for Warnings {
     fn event(&mut self, event: &Event) {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use haul_base::sys::sync::lock;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::TargetRequest;
-use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, linkat, mkdirat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::fs::meta::apply_with;
@@ -278,19 +278,12 @@ impl Removals {
     }
 }
 
-/// The mount ID of a descriptor; `None` before Linux 5.8.
-pub fn mount_of(fd: impl AsFd) -> Option<u64> {
-    let stat = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-    StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID).then_some(stat.stx_mnt_id)
-}
-
 /// Checks that entries can be moved from the destination into the backup directory.
 fn check(dir: &Dir, destination: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if dir.identity() == destination.identity() {
         return Err(refused(path, &format!(" {ITSELF}")));
     }
-    let mount = |dir: &Dir| dir.fd().ok().and_then(|fd| mount_of(&*fd));
-    if dir.identity().device == destination.identity().device && mount(dir) == mount(destination) {
+    if dir.identity().device == destination.identity().device && dir.mount_id() == destination.mount_id() {
         return Ok(());
     }
     Err(refused(path, &format!(" {ELSEWHERE}")))

@@ -12,10 +12,9 @@ use haul_base::sys::describe::describe;
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeKind;
-use rustix::fs::{AtFlags, FileType, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::FileType;
 
-use super::backup::mount_of;
+use crate::fs::remove_tree::remove_name;
 use crate::fs::{Dir, each_name};
 use crate::policy::audit::AuditAction;
 use crate::receiver::copy::ReportedEntry;
@@ -140,7 +139,7 @@ impl<'t> TreeClearing<'t> {
         if kind != FileType::Directory {
             return self.remove(dir, name, kind, !self.only_below);
         }
-        let mount = dir.fd().ok().and_then(|fd| mount_of(&*fd));
+        let mount = dir.mount_id();
         let mut levels = match self.enter(dir, mount, name, scope) {
             EnteredDirectory::Level(level) => vec![level],
             EnteredDirectory::Vanished => return Ok(true),
@@ -195,8 +194,7 @@ impl<'t> TreeClearing<'t> {
             Some(KeptEntry::Copy) => return EnteredDirectory::Stays,
             None => {}
         }
-        let own_mount = child.fd().ok().and_then(|fd| mount_of(&*fd));
-        if child.identity().device != dir.identity().device || own_mount != mount {
+        if child.identity().device != dir.identity().device || child.mount_id() != mount {
             return stays(MOUNTED);
         }
         let scope = scope.map(|scope| self.removals.filter.scope_within(scope, &child)).transpose();
@@ -251,7 +249,7 @@ impl<'t> TreeClearing<'t> {
         let removed = match removals.copy.is_dry() {
             _ if widened.is_err() => widened.map(|()| true),
             true => Ok(true),
-            false if kind == FileType::Directory => remove_directory(dir, name),
+            false if kind == FileType::Directory => remove_name(dir, name, kind),
             false => removals.remove_or_back_up(dir, name),
         };
         match removed {
@@ -288,13 +286,4 @@ pub fn sorted_names(dir: &Dir) -> io::Result<Vec<(Name, FileType)>> {
     each_name(dir, |name, kind| names.push((name.clone(), kind)))?;
     names.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
     Ok(names)
-}
-
-/// Removes an empty directory. `false` if it does not exist.
-pub fn remove_directory(dir: &Dir, name: &Name) -> io::Result<bool> {
-    match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::REMOVEDIR) {
-        Ok(()) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
