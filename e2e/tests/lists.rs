@@ -312,3 +312,27 @@ fn directories_above_a_source_with_a_base_have_its_modes() {
     assert_eq!(modes("listed")[0], 0o700, "a directory that exists keeps its mode");
     set_mode("closed", 0o755);
 }
+
+#[test]
+fn a_list_of_pairs_names_each_source_and_its_target() {
+    let sandbox = Sandbox::new();
+    for name in ["a", "b", "with blank"] {
+        sandbox.file(format!("from/{name}"), name);
+    }
+    sandbox.dir("to/deep");
+    let list = "# run 7\nfrom/a to/a\nfrom/b to/b\nfrom/a to/deep/other\n\"from/with blank\" 'to/with blank'\n";
+    sandbox.file("list", list);
+    sandbox.haul(["--pairs", "list"]).run().succeeds();
+    let contents = |path: &str| fs::read_to_string(sandbox.path(path)).unwrap();
+    let copied = ["to/a", "to/b", "to/deep/other", "to/with blank"].map(contents);
+    assert_eq!(copied, ["a", "b", "a", "with blank"]);
+    // The others are copied in spite of a failure.
+    sandbox.file("list", "from/nobody to/x\nfrom/b to/deep/b\n");
+    let run = sandbox.haul(["--pairs", "list"]).run().ends(1);
+    run.says(["from/nobody: No such file or directory", "1 of 2 copies failed, for 2 pairs"]);
+    assert_eq!(contents("to/deep/b"), "b");
+    sandbox.file("list", "from/a to/a\nfrom/b\n");
+    sandbox.haul(["--pairs", "list"]).run().ends(2).says(["--pairs list: line 2: no target"]);
+    sandbox.haul(["--pairs", "list", "from/a"]).run().ends(2).says(["--pairs names all sources and targets"]);
+    sandbox.haul(["sync", "--pairs", "list", "a", "b"]).run().ends(2).says(["--pairs is for copies alone"]);
+}

@@ -97,7 +97,8 @@ options! {
     MKDIR: Switch = row("mkdir", None, Nothing, Copying, "create a missing target directory").bbcp('A', 2).switch();
     DIRBASE: Single<OsString> = row("dirbase", None, One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp('d', 3).of_one_copy().one(raw);
     INFILES: Single<OsString> = row("infiles", None, One("FILE"), Copying, "read source paths from FILE, one a line (-: standard input)").bbcp('I', 2).of_one_copy().one(raw);
-    NULL: Switch = row("null", Some('0'), Nothing, Copying, "paths in --infiles end with NUL instead of a newline").of_one_copy().switch();
+    PAIRS: Single<OsString> = row("pairs", None, One("FILE"), Copying, "copy what each line of FILE names: a source and a target (-: standard input)").of_one_copy().one(raw);
+    NULL: Switch = row("null", Some('0'), Nothing, Copying, "paths in --infiles and --pairs end with NUL").of_one_copy().switch();
     SYMLINKS: Single<Symlinks> = row("symlinks", None, One("MODE"), Copying, "symbolic links inside directories: keep (default), follow, ignore, safe, follow-unsafe or follow-dirs").bbcp('@', 2).words(&["keep", "follow", "ignore", "safe", "follow-unsafe", "follow-dirs"]).one(|a| a.choice(&[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore), ("safe", Symlinks::Safe), ("follow-unsafe", Symlinks::FollowUnsafe), ("follow-dirs", Symlinks::FollowDirectories)]));
     READABLE: Switch = row("readable", None, Nothing, Copying, "skip unreadable files and directories").bbcp('+', 3).switch();
     NO_EMPTY_DIRS: Switch = row("no-empty-dirs", None, Nothing, Copying, "skip empty directories").bbcp_letter('^').switch();

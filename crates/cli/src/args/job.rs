@@ -98,8 +98,9 @@ pub struct JobWords {
 }
 
 /// Options of a copy without a meaning for a shard.
-const REFUSED: [&OptionRow; 18] = [
+const REFUSED: [&OptionRow; 19] = [
     &flags::INFILES.row,
+    &flags::PAIRS.row,
     &flags::NULL.row,
     &flags::DIRBASE.row,
     &flags::PIPE.row,

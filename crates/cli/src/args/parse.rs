@@ -176,7 +176,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
     }
     refuse_unavailable(&values)?;
     let names_files = dialect == Dialect::Haul && values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_none();
-    let is_listed = values.is_set(&flags::INFILES);
+    let is_listed = values.is_set(&flags::INFILES) || values.is_set(&flags::PAIRS);
     if names_files
         && !is_listed
         && (operands.len() > 1 || habits::taken_operand(&values, files).is_none())
@@ -190,6 +190,12 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
         return Err(one_operand(dialect, only, &values, files));
     }
     refuse_local_files_with_colons(&values, &operands, files)?;
+    if values.is_set(&flags::PAIRS) {
+        return match operands.first() {
+            None => Ok(Command::Copy(values, operands)),
+            Some(operand) => Err(UsageError::new(format!("{}: --pairs names all sources and targets", shown(operand)))),
+        };
+    }
     if operands.is_empty() {
         let program = dialect.program();
         let error = UsageError::new("no source and no target given")
@@ -207,6 +213,14 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
 fn refuse_unavailable(values: &Values) -> Result<(), UsageError> {
     let known = values.given().iter().find_map(|(row, _)| Some((row, row.refusal?)));
     known.map_or(Ok(()), |(row, why)| Err(refused(row, why)))
+}
+
+/// Only a copy has a list of sources and targets.
+fn refuse_pairs(values: &Values) -> Result<(), UsageError> {
+    match values.is_set(&flags::PAIRS) {
+        true => Err(UsageError::new("--pairs is for copies alone").remedy("haul --pairs FILE")),
+        false => Ok(()),
+    }
 }
 
 /// The error for an unsupported option.
@@ -238,6 +252,7 @@ fn demo(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
 fn sync(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
     with_operands("sync", words, files, |values, operands| {
         refuse_unavailable(&values)?;
+        refuse_pairs(&values)?;
         match operands.len() {
             0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
                 let error = habits::too_few_for_sync();
@@ -350,6 +365,7 @@ fn sweep(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErr
             .remedy("haul sweep null:1g db1:null: measures memory to memory, without disks")
             .remedy("haul sweep SOURCE... TARGET deletes each copy after its run")),
         _ => {
+            refuse_pairs(&values)?;
             refuse_local_files_with_colons(&values, &operands, files)?;
             Ok(Command::Sweep(values, operands))
         }

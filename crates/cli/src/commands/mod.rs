@@ -13,6 +13,7 @@ pub mod net;
 mod next_program;
 mod notices;
 mod own_program;
+mod pairs;
 mod places;
 pub mod probe;
 pub mod read;
@@ -36,7 +37,7 @@ use haul_show::exit::Exit;
 use haul_show::lost_output::exit_status;
 use haul_show::output::print;
 
-use crate::args::flags::COPY;
+use crate::args::flags::{self, COPY};
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
 use crate::args::scan::{Grammar, scan};
@@ -126,6 +127,7 @@ fn here(values: Values) -> anyhow::Result<Values> {
 /// Runs a command. Returns its exit status.
 fn run_command(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
+        Command::Copy(values, _) if values.is_set(&flags::PAIRS) => pairs::run(&values),
         Command::Copy(values, operands) => copy::run(&between(values, &operands)?, &operands),
         Command::Sync(values, operands) => sync::run(&between(values, &operands)?, &operands),
         Command::Verify(values, operands) => verify::run(&between(values, &operands)?, &operands),

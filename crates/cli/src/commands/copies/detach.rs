@@ -20,7 +20,7 @@ use super::{is_active, planned, refuse_attached, say};
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
-use crate::args::{Dialect, flags};
+use crate::args::{Dialect, UsageError, flags};
 use crate::commands::own_program::own_program;
 
 /// Longest wait for the streams of a new copy.
@@ -35,6 +35,9 @@ pub fn is_asked(command: &Command) -> bool {
 
 /// Starts the copy of `words`, which `command` was parsed from, and prints its name.
 pub fn start(command: Command, words: Vec<OsString>) -> anyhow::Result<Exit> {
+    if matches!(&command, Command::Copy(values, _) if values.is_set(&flags::PAIRS)) {
+        return Err(UsageError::new("--detach and --pairs contradict each other: --pairs is many copies").into());
+    }
     let Some((values, plan)) = planned(command)? else { return Ok(Exit::Usage) };
     refuse_attached(&values, &plan)?;
     let directory = std::env::current_dir().context("the working directory")?;
