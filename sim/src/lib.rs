@@ -9,7 +9,8 @@
 //! connections (queues), the seals of records, and full frames. There are only a few different frames, and each needs
 //! hashing only once.
 //!
-//! [`twoway`] simulates two-way synchronisation. [`jobs`] simulates `haul job` at scale instead: a thousand nodes and their scheduler, with the real packing.
+//! [`twoway`] simulates two-way synchronisation. [`jobs`] simulates `haul job` at scale instead: a thousand nodes and
+//! their scheduler, with the real packing.
 //!
 //! The simulator also tests itself: a [`Plant`] breaks a rule on purpose, and the checks must notice.
 

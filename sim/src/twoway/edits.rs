@@ -6,7 +6,7 @@ use haul_lab::Rng;
 use haul_proto::twoway::ReplicaSide;
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
 
-use super::replica::{NodeContent, ReplicaNode, SECOND, SimReplica, size_of};
+use super::replica::{ReplicaNode, ReplicaNodeContent, SECOND, SimReplica, size_of};
 
 const NAMES: [&str; 5] = ["a", "b", "c.txt", "d-e", "a.b"];
 const MODES: [u16; 4] = [0o644, 0o600, 0o755, 0o500];
@@ -21,7 +21,7 @@ pub struct SimPair {
     /// Paths that a user removed at one side when both were as agreed: nothing may come back there.
     pub removed: BTreeSet<TreePath>,
     /// Contents and mode that both sides had last at the same time.
-    last_equal: BTreeMap<TreePath, (Option<NodeContent>, Option<u16>)>,
+    last_equal: BTreeMap<TreePath, (Option<ReplicaNodeContent>, Option<u16>)>,
     contents: u64,
 }
 
@@ -97,8 +97,11 @@ impl SimPair {
     /// A path in an existing directory, free or not.
     fn place(&self, rng: &mut Rng, side: ReplicaSide) -> Option<TreePath> {
         let nodes = &self.replicas[side.index()].nodes;
-        let directories: Vec<_> =
-            nodes.iter().filter(|(_, node)| node.content == NodeContent::Directory).map(|(path, _)| path).collect();
+        let directories: Vec<_> = nodes
+            .iter()
+            .filter(|(_, node)| node.content == ReplicaNodeContent::Directory)
+            .map(|(path, _)| path)
+            .collect();
         let name = rng.pick(&NAMES);
         let depth_of = |path: &TreePath| path.as_bytes().iter().filter(|byte| **byte == b'/').count();
         let path = match directories.get(rng.index(directories.len() + 1)) {
@@ -130,17 +133,18 @@ impl SimPair {
         let Some(path) = self.place(rng, side) else { return };
         let contents = self.new_contents();
         let content = match rng.below(6) {
-            0 | 1 => NodeContent::Directory,
-            2 => NodeContent::Link(contents),
-            _ => NodeContent::File(contents),
+            0 | 1 => ReplicaNodeContent::Directory,
+            2 => ReplicaNodeContent::Link(contents),
+            _ => ReplicaNodeContent::File(contents),
         };
-        let is_directory = |node: &ReplicaNode| node.content == NodeContent::Directory;
+        let is_directory = |node: &ReplicaNode| node.content == ReplicaNodeContent::Directory;
         let has_directory = self.side(side).nodes.get(&path).is_some_and(is_directory);
-        if has_directory && content == NodeContent::Directory {
+        if has_directory && content == ReplicaNodeContent::Directory {
             return;
         }
         self.remove(side, &path);
-        let mode = if content == NodeContent::Directory { rng.pick(&[0o755, 0o755, 0o500]) } else { rng.pick(&MODES) };
+        let mode =
+            if content == ReplicaNodeContent::Directory { rng.pick(&[0o755, 0o755, 0o500]) } else { rng.pick(&MODES) };
         self.side(side).make(&path, content, mode);
         self.changed(&path);
     }
@@ -151,7 +155,8 @@ impl SimPair {
         let last = self.replicas[side.index()].nodes.iter().max_by_key(|(_, node)| node.changed);
         let last = last.map(|(path, _)| path.clone()).filter(|_| rng.chance(500));
         let Some(path) = last.or_else(|| self.any_path(rng, side)) else { return };
-        let Some(ReplicaNode { content: NodeContent::File(old), .. }) = self.side(side).nodes.get(&path).copied()
+        let Some(ReplicaNode { content: ReplicaNodeContent::File(old), .. }) =
+            self.side(side).nodes.get(&path).copied()
         else {
             return;
         };
@@ -164,7 +169,7 @@ impl SimPair {
         replica.clock += if is_secret { 5 * SECOND } else { 0 };
         let Some(node) = replica.nodes.get_mut(&path) else { return };
         let modified = if is_secret { node.modified } else { replica.clock };
-        let (content, changed) = (NodeContent::File(contents), replica.clock);
+        let (content, changed) = (ReplicaNodeContent::File(contents), replica.clock);
         *node = ReplicaNode { content, modified, changed, is_shared: false, ..*node };
         self.changed(&path);
     }
@@ -194,7 +199,7 @@ impl SimPair {
         let replica = self.side(side);
         let Some(node) = replica.nodes.get_mut(&path) else { return };
         let mode = rng.pick(&MODES);
-        if matches!(node.content, NodeContent::Link(_)) || node.mode == mode {
+        if matches!(node.content, ReplicaNodeContent::Link(_)) || node.mode == mode {
             return;
         }
         *node = ReplicaNode { mode, changed: replica.clock, is_mode_shared: false, ..*node };
@@ -213,7 +218,7 @@ impl SimPair {
     /// The same new file at both sides.
     fn make_equal(&mut self, rng: &mut Rng, side: ReplicaSide) {
         let Some(path) = self.place(rng, side) else { return };
-        let content = NodeContent::File(self.new_contents());
+        let content = ReplicaNodeContent::File(self.new_contents());
         let mode = rng.pick(&MODES);
         for side in ReplicaSide::BOTH {
             if self.side(side).has_parent(&path) {

@@ -8,8 +8,8 @@ use haul_proto::twoway::prefer::{ConflictRules, KeepBoth, PreferenceRule, Replic
 
 use super::edits::SimPair;
 use super::end::generations;
-use super::replica::{NodeContent, ReplicaNode, SECOND};
-use super::run::{RunEnd, RunSetting, is_in_conflict, run_once};
+use super::replica::{ReplicaNode, ReplicaNodeContent, SECOND};
+use super::run::{RunSetting, TwowayRunEnd, is_in_conflict, run_once};
 use super::{TwowayMistake, TwowayOutcome};
 
 /// Runs a seed; an error names the broken rule.
@@ -66,7 +66,7 @@ impl History {
         }
     }
 
-    fn run(&mut self, rules: &ConflictRules, has_edits: bool, steps: Option<u64>) -> Result<RunEnd, String> {
+    fn run(&mut self, rules: &ConflictRules, has_edits: bool, steps: Option<u64>) -> Result<TwowayRunEnd, String> {
         let setting = RunSetting { rules, steps, has_edits, mistake: self.mistake, verbose: self.verbose };
         let end = run_once(&mut self.pair, &mut self.rng, setting, &mut self.outcome)?;
         if self.verbose {
@@ -102,7 +102,7 @@ impl History {
     fn complete_run(&mut self, rules: &ConflictRules) -> Result<TwowayPlan, String> {
         // What was written within the last seconds may have to wait for the next run.
         self.pair.replicas.iter_mut().for_each(|replica| replica.clock += 5 * SECOND);
-        let RunEnd::Ended(plan) = self.run(rules, false, None)? else {
+        let TwowayRunEnd::Ended(plan) = self.run(rules, false, None)? else {
             return Err("an undisturbed run crashed".into());
         };
         let [a, b] = self.pair.replicas.each_ref().map(generations);
@@ -117,8 +117,8 @@ impl History {
         for path in a.nodes.keys().chain(b.nodes.keys()).filter(|path| !is_free(path)) {
             let [a, b] = [a, b].map(|replica| {
                 let node = replica.nodes.get(path)?;
-                let mode = if matches!(node.content, NodeContent::Link(_)) { 0 } else { node.mode };
-                let modified = if node.content == NodeContent::Directory { 0 } else { node.modified };
+                let mode = if matches!(node.content, ReplicaNodeContent::Link(_)) { 0 } else { node.mode };
+                let modified = if node.content == ReplicaNodeContent::Directory { 0 } else { node.modified };
                 Some((node.content, mode, modified))
             });
             if a != b {
@@ -167,7 +167,7 @@ impl History {
 
     /// Contents of files.
     fn contents(&self, is_wanted: impl Fn(&ReplicaNode) -> bool) -> Vec<u64> {
-        let file = |content| if let NodeContent::File(contents) = content { Some(contents) } else { None };
+        let file = |content| if let ReplicaNodeContent::File(contents) = content { Some(contents) } else { None };
         let nodes = self.pair.replicas.iter().flat_map(|replica| replica.nodes.values());
         nodes.filter(|node| is_wanted(node)).filter_map(|node| file(node.content)).collect()
     }

@@ -16,7 +16,7 @@ pub fn time_stamp(clock: i64) -> Timestamp {
 
 /// Contents; files and links are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeContent {
+pub enum ReplicaNodeContent {
     /// A directory.
     Directory,
     /// A file with these contents.
@@ -25,7 +25,7 @@ pub enum NodeContent {
     Link(u64),
 }
 
-impl NodeContent {
+impl ReplicaNodeContent {
     /// The contents as an entry has them, of a file that was read or not.
     pub fn entry_content(self, is_read: bool) -> ReplicaContent {
         match self {
@@ -43,7 +43,7 @@ impl NodeContent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaNode {
     /// Contents.
-    pub content: NodeContent,
+    pub content: ReplicaNodeContent,
     /// Permission bits.
     pub mode: u16,
     /// By the clock of its writer.
@@ -84,7 +84,7 @@ pub fn digest_of(contents: u64) -> [u8; 32] {
 
 impl SimReplica {
     /// A new entry, made now.
-    pub fn make(&mut self, path: &TreePath, content: NodeContent, mode: u16) {
+    pub fn make(&mut self, path: &TreePath, content: ReplicaNodeContent, mode: u16) {
         self.inodes += 1;
         let node = ReplicaNode {
             content,
@@ -114,7 +114,7 @@ impl SimReplica {
         let (directory, _) = path.split_name();
         let Some(directory) = directory.strip_suffix(b"/") else { return true };
         TreePath::new(directory).is_ok_and(|directory| {
-            self.nodes.get(&directory).is_some_and(|node| node.content == NodeContent::Directory)
+            self.nodes.get(&directory).is_some_and(|node| node.content == ReplicaNodeContent::Directory)
         })
     }
 
@@ -138,7 +138,7 @@ impl SimReplica {
     /// Reads a file, if its stamp is still this one.
     pub fn read(&self, path: &TreePath, stamp: Option<FileStamp>) -> Option<[u8; 32]> {
         match self.nodes.get(path)?.content {
-            NodeContent::File(contents) if self.stat(path)?.stamp == stamp => Some(digest_of(contents)),
+            ReplicaNodeContent::File(contents) if self.stat(path)?.stamp == stamp => Some(digest_of(contents)),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use haul_proto::twoway::renames::find_renames;
 
 use super::edits::SimPair;
 use super::end::{RULES, SimEnd, generations};
-use super::replica::{NodeContent, ReplicaNode, SECOND, digest_of};
+use super::replica::{ReplicaNode, ReplicaNodeContent, SECOND, digest_of};
 use super::{TwowayMistake, TwowayOutcome};
 
 /// How a run goes.
@@ -37,7 +37,7 @@ pub struct RunSetting<'r> {
 
 /// How a run ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum RunEnd {
+pub enum TwowayRunEnd {
     /// It crashed.
     Crashed,
     /// It ended, with this plan.
@@ -64,7 +64,7 @@ pub fn run_once(
     rng: &mut Rng,
     setting: RunSetting<'_>,
     outcome: &mut TwowayOutcome,
-) -> Result<RunEnd, String> {
+) -> Result<TwowayRunEnd, String> {
     let lists = pair.replicas.each_ref().map(generations);
     let base = common_base(&lists[0], &lists[1]);
     outcome.unions += u64::from(base.is_none());
@@ -78,7 +78,7 @@ pub fn run_once(
     let (results, decided) = (RunResults::default(), BTreeSet::new());
     let mut run = SimRun { pair, rng, setting, ends, base, number, results, decided, outcome };
     let plan = run.plan().map_err(|error| error.to_string())?;
-    Ok(if run.perform(&plan)? { RunEnd::Ended(plan) } else { RunEnd::Crashed })
+    Ok(if run.perform(&plan)? { TwowayRunEnd::Ended(plan) } else { TwowayRunEnd::Crashed })
 }
 
 impl SimRun<'_> {
@@ -292,10 +292,13 @@ impl SimRun<'_> {
             ActionKind::SetMetadata => {
                 let mode = action.entry.as_ref().map(|entry| entry.metadata.basic.mode);
                 // A directory with all rights of its owner yields: it may have been in the making.
-                let work = if present.content == NodeContent::Directory { DIRECTORY_WORK_MODE } else { 0 };
+                let work = if present.content == ReplicaNodeContent::Directory { DIRECTORY_WORK_MODE } else { 0 };
                 !present.is_mode_shared && mode.map(|mode| mode | work) != Some(present.mode | work)
             }
-            _ => !present.is_shared || (!present.is_mode_shared && !matches!(present.content, NodeContent::Link(_))),
+            _ => {
+                !present.is_shared
+                    || (!present.is_mode_shared && !matches!(present.content, ReplicaNodeContent::Link(_)))
+            }
         };
         let is_conflict = node(action.side.other()).is_some_and(|other| !other.is_shared && !present.is_shared);
         match goes {
@@ -336,7 +339,7 @@ impl SimRun<'_> {
                     self.outcome.moves += 1;
                 }
             }
-            (ActionKind::MakeDirectory, _) => replica.make(path, NodeContent::Directory, 0),
+            (ActionKind::MakeDirectory, _) => replica.make(path, ReplicaNodeContent::Directory, 0),
             (ActionKind::Copy { .. }, Some(content)) => replica.make(path, content, 0),
             _ => {}
         }
@@ -349,7 +352,7 @@ impl SimRun<'_> {
             node.changed = replica.clock;
             (node.is_shared, node.is_mode_shared) = (true, true);
             let is_late = self.setting.mistake == TwowayMistake::CopyWithNewTime;
-            if node.content != NodeContent::Directory && !is_late {
+            if node.content != ReplicaNodeContent::Directory && !is_late {
                 let Timestamp { seconds, nanoseconds } = entry.metadata.basic.modified;
                 node.modified = seconds * SECOND + i64::from(nanoseconds);
             }
@@ -370,7 +373,7 @@ impl SimRun<'_> {
     /// A copy's digest is known when it is complete.
     fn record_digest(&mut self, action: &TwowayAction) {
         let node = self.pair.replicas[action.side.index()].nodes.get(&action.path);
-        if let (ActionKind::Copy { .. }, Some(NodeContent::File(contents))) =
+        if let (ActionKind::Copy { .. }, Some(ReplicaNodeContent::File(contents))) =
             (&action.kind, node.map(|node| node.content))
         {
             let made: &mut MadeFile = self.results.made.entry(action.path.clone()).or_default();
