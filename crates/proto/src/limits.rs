@@ -223,8 +223,5 @@ pub const RESENDS_PER_FILE_MAX: u64 = 64;
 /// Most addresses of an end that the other end tries to connect to.
 pub const ROUTES_MAX: usize = 32;
 
-/// Largest block of an archive of two-way synchronisation: one record at least, with the longest path.
-pub const ARCHIVE_BLOCK_MAX: usize = 256 << 10;
-
 /// Most names in a path: each has at least one byte and a slash.
 pub(crate) const NAMES_MAX: usize = PATH_MAX / 2;

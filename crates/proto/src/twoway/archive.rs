@@ -12,7 +12,7 @@ use crate::entry::{EntryMetadata, SpecialFile, Timestamp};
 use crate::error::ProtocolError;
 use crate::field_codecs::Varint;
 use crate::integrity::Digest;
-use crate::limits::{ARCHIVE_BLOCK_MAX, PATH_MAX, SYMLINK_MAX};
+use crate::limits::{PATH_MAX, SYMLINK_MAX};
 
 /// The first bytes of an archive.
 const MAGIC: [u8; 8] = *b"haul2way";
@@ -20,6 +20,8 @@ const MAGIC: [u8; 8] = *b"haul2way";
 const VERSION: u8 = 1;
 /// A block is written once it has this many bytes.
 const BLOCK_BYTES: usize = 64 << 10;
+/// Largest block: one record at least, with the longest path.
+const BLOCK_MAX: usize = 256 << 10;
 
 const KINDS: u8 = 0b111;
 const DIRECTORY: u8 = 1;
@@ -241,7 +243,7 @@ impl<R: Read> ArchiveReader<R> {
         let len = u32::from_le_bytes(read_array(&mut self.source, &mut self.file)?) as usize;
         match len {
             0 => self.read_end().map(|()| false),
-            1..=ARCHIVE_BLOCK_MAX => {
+            1..=BLOCK_MAX => {
                 self.block.resize(len, 0);
                 self.used = 0;
                 read_all(&mut self.source, &mut self.block)?;
