@@ -88,7 +88,7 @@ fn directories_are_made_and_removed_everywhere() {
         run(&["mkdir"], "new/dir").ends(1).says(["No such file or directory"]);
         run(&["mkdir", "-p"], "new/dir").succeeds();
         run(&["mkdir", "-p"], "new/dir").succeeds();
-        run(&["mkdir"], "new/dir").ends(1).says(["already exists"]);
+        run(&["mkdir"], "new/dir").ends(1).says(["File exists"]);
         symlink("../../../kept", shared("new/dir/link")).unwrap();
         fs::write(shared("new/dir/file"), "x").unwrap();
         run(&["rm"], "new").ends(1).says(["is a directory", "haul rm -r"]);
