@@ -172,5 +172,6 @@ impl FileWork<'_> {
 
 /// `path` with the name of an entry in it.
 fn joined(path: &Path, name: &[u8]) -> Vec<u8> {
-    haul_base::copy::display_path::below(path.as_os_str().as_bytes(), name)
+    let path = path.as_os_str().as_bytes();
+    haul_base::copy::display_path::below(if path == b"." { b"" } else { path }, name)
 }

@@ -196,6 +196,8 @@ impl SessionAnswer {
 
 #[cfg(test)]
 mod tests {
+    use haul_proto::entry::Timestamp;
+
     use super::*;
 
     #[test]
