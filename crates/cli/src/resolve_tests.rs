@@ -330,7 +330,7 @@ fn bad_values_name_the_option_and_the_remedy() {
     --frame 2m: must be a size of 256k, 512k or 1m
 
     $ haul --symlinks folow a b
-    --symlinks folow: must be keep, follow or ignore
+    --symlinks folow: must be keep, follow, ignore, safe, follow-unsafe or follow-dirs
     hint: did you mean: --symlinks follow
 
     $ haul --unbuffered source a b

@@ -370,7 +370,7 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul sync -ikeyanv run7/ db1:run7
-    -ikeyanv: rsync's -k is no option of haul
-    hint: --symlinks follow follows links to files as well
+    -ikeyanv: -e takes an argument in rsync
+    hint: write -i keyanv
     ");
 }

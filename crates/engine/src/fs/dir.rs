@@ -25,6 +25,8 @@ use super::trusted_links::{LinkRules, open_directory};
 const ABSENT: FileIdentity = FileIdentity { device: 0, inode: 0 };
 /// Error of a reopened directory with another identity.
 const REPLACED: &str = "directory was replaced during the copy";
+/// Error for a directory of an option behind another user's link.
+const FOREIGN_LINK: &str = "a symbolic link of another user leads there\nname the directory that it leads to";
 
 /// A directory that is open or can be reopened. Cheap to clone.
 ///
@@ -108,7 +110,11 @@ impl Dir {
         }
         let start = if path.is_absolute() { Path::new("/") } else { start };
         let start = lookup::open(start, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
-        Self::from_fd(open_directory(&start, path, rules)?)
+        let opened = open_directory(&start, path, rules);
+        Self::from_fd(opened.map_err(|error| match error {
+            Errno::LOOP => io::Error::other(FOREIGN_LINK),
+            error => error.into(),
+        })?)
     }
 
     /// Makes a root from a directory that is open for reading. Other descriptors are ENOTDIR.

@@ -24,6 +24,9 @@ impl PartialTime {
             None if text.contains(':') => ("", Some(text)),
             None => (text, None),
         };
+        if date.is_empty() && time.is_none() {
+            return None;
+        }
         let mut given = Self::default();
         if !date.is_empty() {
             let mut parts = date.rsplit(['-', '/']);

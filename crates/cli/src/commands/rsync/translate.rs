@@ -65,10 +65,13 @@ pub struct RsyncMeaning {
     /// `-K`.
     pub keeps_dirlinks: bool,
     /// `--compare-dest` or `--copy-dest`: earlier copies, and their use.
-    pub earlier: Option<(EarlierCopyUse, Vec<Vec<u8>>)>,
+    pub earlier: Option<EarlierCopies>,
     /// `--force`: a file may replace a directory with contents.
     pub replaces_trees: bool,
 }
+
+/// Earlier copies, and their use.
+type EarlierCopies = (EarlierCopyUse, Vec<Vec<u8>>);
 
 /// Where backups go.
 #[derive(Debug, Clone, Default)]
@@ -136,7 +139,11 @@ impl Effective<'_> {
         let words = arguments.filter_map(|option| option.argument.as_deref()?.to_str());
         let level =
             |word: &str| word.strip_prefix(wanted).or_else(|| word.strip_prefix("all")).map(|level| level != "0");
-        words.flat_map(|words| words.split(',')).filter_map(|word| level(&word.to_lowercase())).last().unwrap_or(false)
+        words
+            .flat_map(|words| words.split(','))
+            .filter_map(|word| level(&word.to_lowercase()))
+            .next_back()
+            .unwrap_or(false)
     }
 
     fn argument(&self, wanted: &str) -> Option<&OsStr> {
@@ -289,8 +296,8 @@ fn stop(typed: &TypedOption, text: &str) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// The directories of `--compare-dest` or `--copy-dest`.
-fn earlier(line: &RsyncLine) -> Result<Option<(EarlierCopyUse, Vec<Vec<u8>>)>, UsageError> {
-    let mut found: Option<(EarlierCopyUse, Vec<Vec<u8>>)> = None;
+fn earlier(line: &RsyncLine) -> Result<Option<EarlierCopies>, UsageError> {
+    let mut found: Option<EarlierCopies> = None;
     for typed in &line.options {
         let earlier_use = match typed.option.long {
             "compare-dest" => EarlierCopyUse::Compare,
