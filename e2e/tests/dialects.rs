@@ -84,7 +84,7 @@ const LINES: &[(&str, i32)] = &[
     ("-a --compare-dest=../o s/ t", 0),
     ("-a --copy-dest ../o --copy-dest=../t s/ new", 0),
     ("-a --copy-dest=../o --inplace s/ t", 0),
-    ("-r --copy-dest=../o --size-only s/ new", 0),
+    ("-rp --copy-dest=../o --size-only s/ new", 0),
     ("-a --compare-dest=../o --copy-dest=../o s/ t", 1),
     ("-a s/missing s/a t", 23),
     ("--delete s/ t", 1),
@@ -117,7 +117,7 @@ fn pair(sandbox: &Sandbox, place: &str) {
     ] {
         set_mtime(&sandbox.file(format!("{place}/{path}"), text), time, 0);
     }
-    sandbox.file(format!("{place}/outside"), "outside");
+    set_mtime(&sandbox.file(format!("{place}/outside"), "outside"), 1_600_000_000, 0);
     sandbox.file(format!("{place}/list"), "# a comment\n/dir/\na\nlink\nto-dir\n");
     for (link, points_to) in
         [("link", "a"), ("to-dir", "dir"), ("out", "../outside"), ("absolute", "/etc/passwd"), ("dir/up", "../a")]
@@ -179,8 +179,12 @@ fn lines_of_rsync_do_what_they_do_in_rsync() {
         if *status == 1 {
             continue;
         }
-        let lacks_times =
-            line.starts_with("-r ") || line.starts_with("s/") || line.contains("--no-times") || line.contains("R ");
+        let letters = match line.split(' ').next() {
+            Some(word) if word.starts_with("--") => "-t",
+            Some(word) if word.starts_with('-') => word,
+            _ => "",
+        };
+        let lacks_times = !letters.contains(['a', 't']) || line.contains("--no-times") || line.contains("R ");
         let attributes = Attributes { mtimes: !lacks_times, ..all };
         for end in ["s", "t", "k", "o", "new"].into_iter().filter(|end| sandbox.path(&theirs).join(end).exists()) {
             let [a, b] = [&theirs, &ours].map(|place| sandbox.path(place).join(end));

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_e2e::{Haul, ProgramRun, Running, Sandbox, cases, compare, count, hidden_or_partial, listing, within};
+use haul_e2e::{
+    Haul, ProgramRun, Running, Sandbox, cases, compare, count, eventually, hidden_or_partial, listing, within,
+};
 use haul_lab::descendants;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -254,8 +256,11 @@ fn signal_all(processes: &[u32], signal: Signal) {
 /// Starts the same command several times at once. One copies, and all others wait for it.
 #[track_caller]
 fn one_copies(sandbox: &Sandbox, words: &[&str], files: u64) {
-    let running: Vec<_> =
-        (0..RUNS).map(|_| sandbox.haul(words).args(["--json", "--xfrrate", "4m"]).limit(LIMIT).start()).collect();
+    let start = |_| sandbox.haul(words).args(["--json", "--xfrrate", "4m"]).limit(LIMIT).start();
+    let first = start(0);
+    // Then no other run decides to create a file that this one completes.
+    eventually("it copies", || first.stdout_so_far().contains("\"bytes_written\""));
+    let running = std::iter::once(first).chain((1..RUNS).map(start)).collect::<Vec<_>>();
     let runs: Vec<_> = running.into_iter().map(|run| ProgramRun::of(run).succeeds()).collect();
     let copied: Vec<_> = runs.iter().map(|run| run.summary()["files_copied"].as_u64().unwrap()).collect();
     assert_eq!(copied.iter().sum::<u64>(), files, "{copied:?}");

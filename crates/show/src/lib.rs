@@ -28,6 +28,7 @@ pub mod json;
 mod lines;
 mod load;
 pub mod meter;
+pub mod mode_text;
 pub mod output;
 mod output_form;
 pub mod partials;

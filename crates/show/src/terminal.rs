@@ -19,7 +19,6 @@ pub fn stderr_takes_colour() -> bool {
 }
 
 /// Whether the locale has characters beyond ASCII (locale(7)).
-#[cfg(feature = "tui")]
 pub fn takes_unicode() -> bool {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
     named.is_some_and(|locale| {

@@ -134,7 +134,7 @@ fn bash_completes_lines() {
     haul help si> size
     haul help --stre> --streams
     haul man jo> job  jobs
-    haul d> demo  db1: dtn9: d\ dir/
+    haul d> du  demo  db1: dtn9: d\ dir/
     haul run7 d> db1: dtn9: d\ dir/
     haul -r n> node5:
     haul run7 me@d> db1: dtn9:

@@ -132,10 +132,11 @@ fn full_help() {
                                 target
           --infiles FILE        read source paths from FILE, one a line (-: standard
                                 input)
-      -0, --null                paths in --infiles end with NUL instead of a newline
+          --pairs FILE          copy what each line of FILE names: a source and a
+                                target (-: standard input)
+      -0, --null                paths in --infiles and --pairs end with NUL
           --symlinks MODE       symbolic links inside directories: keep (default),
-                                follow, ignore, safe, follow-unsafe or
-                                follow-dirs
+                                follow, ignore, safe, follow-unsafe or follow-dirs
           --readable            skip unreadable files and directories
           --no-empty-dirs       skip empty directories
       -x, --one-file-system     stay on the file system of each source; mount points
@@ -428,10 +429,9 @@ fn verify_help() {
           --dirbase BASE        find source paths relative to BASE below the target
           --infiles FILE        read source paths from FILE, one a line (-: standard
                                 input)
-      -0, --null                paths in --infiles end with NUL instead of a newline
+      -0, --null                paths in --infiles end with NUL
           --symlinks MODE       symbolic links inside directories: keep (default),
-                                follow, ignore, safe, follow-unsafe or
-                                follow-dirs
+                                follow, ignore, safe, follow-unsafe or follow-dirs
       -x, --one-file-system     stay on the file system of each source; mount points
                                 become empty directories
           --include PATTERN     copy matching paths; the first matching rule decides
@@ -515,8 +515,7 @@ fn survey_help() {
       -r, --recursive           accepted, as in a copy: directories are always
                                 walked
           --symlinks MODE       symbolic links inside directories: keep (default),
-                                follow, ignore, safe, follow-unsafe or
-                                follow-dirs
+                                follow, ignore, safe, follow-unsafe or follow-dirs
       -x, --one-file-system     stay on the file system of each source; mount points
                                 become empty directories
           --include PATTERN     copy matching paths; the first matching rule decides
@@ -624,12 +623,13 @@ fn config_help() {
     host's name, a pattern (* and ?), the settings for all hosts.
     --OPTION=default restores the default. A file cannot set these options:
 
-      force omit chmod dirbase infiles null include exclude include-from
+      force omit chmod dirbase infiles pairs null include exclude include-from
       exclude-from filter-files min-size max-size newer older explain pipe
       realtime config compare update existing ignore-existing delete
-      delete-excluded allow-empty-source ignore-errors detect-renames backup-dir
-      link-dest remove-source-files dry-run rsh checksums checksum-alg expect
-      checksum detach vverbose debug tui report version license help
+      delete-excluded allow-empty-source ignore-errors detect-renames backup
+      suffix backup-dir link-dest remove-source-files dry-run rsh checksums
+      checksum-alg expect checksum detach vverbose debug tui report version
+      license help
     "#);
 }
 

@@ -23,7 +23,7 @@ options! {
     SPECIALS.with_help("compare FIFOs and sockets");
     DIRBASE.with_help("find source paths relative to BASE below the target");
     INFILES.without_bbcp();
-    NULL;
+    NULL.with_help("paths in --infiles end with NUL");
     SYMLINKS.without_bbcp();
     ONE_FILE_SYSTEM;
     INCLUDE;

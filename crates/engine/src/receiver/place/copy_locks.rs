@@ -35,8 +35,11 @@ const DIRECTORIES_HELD_MAX: usize = 64;
 /// A locked entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockedEntry {
-    /// A temporary file.
+    /// A temporary file that may be resumed.
     File,
+    /// A temporary file that is created after the decision to transfer it. A run that completes it makes the decision
+    /// obsolete, so its progress extends no wait.
+    NewFile,
     /// The directory of a source argument.
     Directory,
 }
@@ -50,7 +53,7 @@ fn last_write(file: &OwnedFd) -> Option<(i64, i64, u64)> {
 /// The message while waiting.
 fn wait_text(run: OtherRun, locked: LockedEntry) -> String {
     let what = match locked {
-        LockedEntry::File => "writes the same file",
+        LockedEntry::File | LockedEntry::NewFile => "writes the same file",
         LockedEntry::Directory => "copies into the same directory",
     };
     match run.process {
@@ -62,7 +65,7 @@ fn wait_text(run: OtherRun, locked: LockedEntry) -> String {
 /// The message when an attempt ends.
 fn lost_text(run: OtherRun, locked: LockedEntry) -> String {
     match locked {
-        LockedEntry::File => format!("{run} is writing a file of this copy"),
+        LockedEntry::File | LockedEntry::NewFile => format!("{run} is writing a file of this copy"),
         LockedEntry::Directory => format!("{run} is copying into a directory of this copy"),
     }
 }
@@ -153,7 +156,7 @@ impl CopyLocks {
                         Err(holder) => rival = holder,
                     }
                     let written = last_write(file);
-                    if std::mem::replace(&mut seen, written) != written {
+                    if std::mem::replace(&mut seen, written) != written && locked != LockedEntry::NewFile {
                         lock(&self.state).progressed = Some(Instant::now());
                     }
                 }

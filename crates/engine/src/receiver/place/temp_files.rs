@@ -314,6 +314,7 @@ pub fn lock_own(
 ) -> Result<Option<LockedTempFile>, FileError> {
     let makes = flags.contains(OFlags::CREATE);
     let existing = flags - OFlags::CREATE;
+    let waited_for = if makes { LockedEntry::NewFile } else { LockedEntry::File };
     for _ in 0..OPENS_MAX {
         // New files belong to this run, whatever owner the file system reports.
         if makes {
@@ -325,7 +326,7 @@ pub fn lock_own(
                 Err(denied) => return Err(denied),
             }
         }
-        match lock_file(dir, expected, existing, locks) {
+        match open_locked(dir, expected, existing, &|file| locks.lock(file, waited_for)) {
             Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: false })),
             Ok(None) if !makes => return Ok(None),
             Ok(None) => {}
