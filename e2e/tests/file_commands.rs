@@ -185,3 +185,33 @@ fn a_removal_names_what_stays() {
         assert!(sandbox.path("tree/kept/file").exists());
     }
 }
+
+#[test]
+fn shells_complete_paths_on_hosts() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("shared/run 7/file", "");
+    sandbox.file("shared/run8", "");
+    sandbox.file("shared/other", "");
+    sandbox.file("shared/line\nbreak", "");
+    sandbox.file("shared/.run9", "");
+    let words = remote.sshd().haul_args();
+    let of = |option: &str| {
+        let values = words.chunks(2).filter(|pair| pair[0] == option).map(|pair| format!("{:?}", pair[1]));
+        values.collect::<Vec<_>>().join(", ")
+    };
+    let [port, key, options] = ["--ssh-port", "--idfile", "--ssh-option"].map(of);
+    let lines = format!("ssh-port = {}\nidfile = {key}\nssh-option = [{options}]\n", port.trim_matches('"'));
+    let configured = sandbox.file("home/.config/haul/config.toml", lines);
+    fs::set_permissions(configured, fs::Permissions::from_mode(0o600)).unwrap();
+    let prefix = remote.at(sandbox.path("shared")).into_string().unwrap();
+    let complete = |typed: &str| sandbox.haul(["completions", "paths", typed]).run().succeeds().stdout;
+    let offered: Vec<_> = complete(&format!("{prefix}/r")).lines().map(str::to_owned).collect();
+    let expected: std::collections::BTreeSet<_> = [format!("{prefix}/run 7/"), format!("{prefix}/run8")].into();
+    assert_eq!(offered.into_iter().collect::<std::collections::BTreeSet<_>>(), expected);
+    assert_eq!(complete(&format!("{prefix}/.")), format!("{prefix}/.run9\n"));
+    assert_eq!(complete(&format!("{prefix}/line")), "");
+    assert_eq!(complete(&format!("{prefix}/missing/x")), "");
+    assert_eq!(complete("nohost.invalid:/x"), "");
+    assert_eq!(complete("local/x"), "");
+}

@@ -93,6 +93,8 @@ fn every_shell_offers_operands_and_hosts() {
 /// Lines up to the cursor, and what bash would insert for the word there.
 const DRIVER: &str = r##"
 compopt() { [[ $* != '+o default' ]] || default=no; }
+fake_haul() { printf '%s\n' "$3" 'db1:/a b' db1:/root/; }
+COMP_WORDS=(fake_haul)
 complete_line() {
     local COMP_LINE=$1 COMP_POINT=${#1} default=files text=${1##*[[:space:]]} COMPREPLY
     _haul haul "${text##*[@:=]}"
@@ -139,8 +141,8 @@ fn bash_completes_lines() {
     haul -r n> node5:
     haul run7 me@d> db1: dtn9:
     haul run7 ./d> (files)
-    haul db1:/ro> (no)
-    haul db1:> (no)
+    haul db1:/ro> /ro  /a\ b  /root/
+    haul db1:>   /a\ b  /root/
     haul net > 10.0.0.5  db1  dtn9  gate  node5
     haul config g> gate
     haul version > (no)

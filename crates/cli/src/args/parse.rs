@@ -63,6 +63,8 @@ pub enum Command {
     Version,
     /// `haul --license all`: the licences of linked libraries.
     Notices,
+    /// `haul completions paths`: for the completions of shells, a path on a host that has been begun.
+    CompletePaths(OsString),
     /// Print this text.
     Print(String),
 }
@@ -142,6 +144,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
             Err(UsageError::new(format!("options of {word} come after its name"))
                 .remedy(format!("haul {word} OPTIONS ...")))
         }
+        Some("completions") if words.len() == 3 && words[1] == "paths" => Ok(Command::CompletePaths(words[2].clone())),
         Some(word @ ("completions" | "man" | "version")) => prints(word, &words[1..]),
         _ => copy(dialect, words, files),
     }

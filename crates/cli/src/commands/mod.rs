@@ -140,6 +140,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
             read::run(&own, &between(copy, &read::operands(std::slice::from_ref(&place)))?, &place)
         }
         Command::Files(what, own, copy, places) => files::run(what, &own, &copy, &places),
+        Command::CompletePaths(typed) => files::completion::paths(&typed),
         Command::Sweep(values, operands) => sweep::run(&between(values, &operands)?, &operands),
         Command::Job(words) => job::run(&words),
         Command::Survey(values, paths) => survey::run(&here(values)?, &paths),

@@ -32,9 +32,19 @@ _haul_hosts() {
     _haul_add_hosts ' '
 }
 
+# Adds paths on the host of a word, through its shared login.
+_haul_remote_paths() {
+    local path
+    while IFS= read -r path; do
+        [[ $path == */ ]] && printf -v path '%q' "$path" || printf -v path '%q ' "$path"
+        COMPREPLY+=("$path")
+    done < <("${COMP_WORDS[0]}" completions paths "$typed" 2>/dev/null)
+}
+
 _haul_locations() {
     if [[ $typed == *:* && ${typed%%:*} != */* ]]; then
-        compopt +o default # Here is the place to add remote paths.
+        compopt +o default
+        _haul_remote_paths
         return
     fi
     (( at > 1 )) || _haul_add '@COMMANDS@' ' '

@@ -32,5 +32,9 @@ function __haul_locations
     __haul_hosts :
 end
 
-# Here is the place to add remote paths.
-complete -c haul -n 'commandline -ct | string match -qr "^[^/:]+:"' -f
+# Paths on the host of a word, through its shared login.
+function __haul_remote_paths
+    haul completions paths (commandline -ct) 2>/dev/null
+end
+
+complete -c haul -n 'commandline -ct | string match -qr "^[^/:]+:"' -f -a '(__haul_remote_paths)'

@@ -22,9 +22,17 @@ _haul_hosts() {
     _wanted hosts expl host compadd "$@" -a hosts
 }
 
+# Paths on the host of a word, through its shared login.
+_haul_remote_paths() {
+    local -a paths=(${(f)"$($words[1] completions paths "$PREFIX" 2>/dev/null)"}) expl
+    local -a directories=(${(M)paths:#*/}) others=(${paths:#*/})
+    _wanted paths expl 'remote path' compadd -S '' -a directories
+    _wanted paths expl 'remote path' compadd -a others
+}
+
 _haul_locations() {
     if [[ $PREFIX == *:* && ${PREFIX%%:*} != */* ]]; then
-        _message 'remote path' # Here is the place to add remote paths.
+        _haul_remote_paths
         return
     fi
     local -a kinds=('files:file:_files' 'hosts:host: _haul_hosts -S :')

@@ -1,6 +1,7 @@
 //! `haul ls`, `haul du`, `haul mkdir` and `haul rm`: files of this machine, of hosts over ssh, and of `haul serve`, by
 //! the operations of a file session.
 
+pub mod completion;
 pub mod lines;
 mod listing;
 
