@@ -106,7 +106,7 @@ fn contents_of_one_side_and_metadata_of_the_other_are_merged() {
 }
 
 #[test]
-fn a_conflict_of_a_directorys_metadata_leaves_what_is_below_free() {
+fn a_conflict_of_metadata_leaves_what_is_below_a_directory_free() {
     let base = [directory("d"), file("d/f", 1)];
     let a = [with_mode(directory("d"), 0o700), file("d/f", 1)];
     let b = [with_mode(directory("d"), 0o750), file("d/f", 2)];
