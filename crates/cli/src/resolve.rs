@@ -43,7 +43,7 @@ pub use self::filters::{filters, typed_lists};
 pub use self::metadata::metadata;
 use self::owners::owners;
 pub use self::probe::probe;
-pub use self::rsync_filters::rsync_rules;
+pub use self::rsync_filters::{open_named, rsync_rules};
 pub use self::sweep::sweep;
 pub use self::sync::contents;
 pub use self::verify::comparison;

@@ -13,6 +13,7 @@ use rustix::fs::FileType;
 use super::Dir;
 use super::listing::ListingChunk;
 use super::meta::{FileStat, FollowLinks};
+use super::trusted_links::is_trusted;
 
 /// The filters of a walk.
 #[derive(Debug)]
@@ -164,16 +165,21 @@ fn check_size(text: &[u8]) -> io::Result<()> {
     is_small.then_some(()).ok_or_else(|| io::Error::other(format!("larger than {} KiB", DIRECTORY_FILTER_MAX >> 10)))
 }
 
-/// Reads a filter file; `None` if it does not exist.
+/// Reads a filter file; `None` if it does not exist, or is a link of another user, which may lead anywhere.
 fn read(dir: &Dir, name: &Name) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read;
     let file = match dir.open_file(name, FollowLinks::Itself) {
         Ok((file, _)) => std::fs::File::from(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || is_planted(dir, name)? => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut text = Vec::new();
     file.take(DIRECTORY_FILTER_MAX as u64 + 1).read_to_end(&mut text)?;
     check_size(&text)?;
     Ok(Some(text))
+}
+
+fn is_planted(dir: &Dir, name: &Name) -> io::Result<bool> {
+    let stat = FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?;
+    Ok(stat.kind == FileType::Symlink && !is_trusted(stat.meta.uid))
 }

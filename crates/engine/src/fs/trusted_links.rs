@@ -1,12 +1,12 @@
-//! Lookup of directories through symbolic links of this user and of root only, as for the directories that options name
-//! below a target, and for links that stay there (`--keep-dirlinks`). Another user's link may lead anywhere.
+//! Lookup through symbolic links of this user and of root only: of directories that options name below a target, of links
+//! that stay there (`--keep-dirlinks`), and of files that options name. Another user's link may lead anywhere.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat, readlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, readlinkat};
 use rustix::io::{Errno, Result};
 use rustix::process::geteuid;
 
@@ -18,6 +18,9 @@ const LINKS_MAX: usize = 40;
 const COMPONENT: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Flags of the directory itself.
 const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Flags of a file.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// The rules of a lookup.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,6 +34,36 @@ pub struct LinkRules {
 /// Opens the directory at `path`, from `dir` unless it is absolute, one component at a time. ELOOP for another user's
 /// link, ENOTDIR if it is no directory. A confined process follows no link.
 pub fn open_directory(dir: impl AsFd, path: &Path, rules: LinkRules) -> Result<OwnedFd> {
+    match look_up(dir, path, rules)? {
+        Found::Directory(at) => openat(&at, c".", LISTED, Mode::empty()),
+        Found::Other { .. } => Err(Errno::NOTDIR),
+    }
+}
+
+/// Opens the file at `path` to read it, under the rules of [`open_directory`].
+pub fn open_file(path: &Path, rules: LinkRules) -> Result<OwnedFd> {
+    match look_up(CWD, path, rules)? {
+        Found::Directory(_) => Err(Errno::ISDIR),
+        Found::Other { above, name, .. } => openat(&above, &name, READ | OFlags::NOFOLLOW, Mode::empty()),
+    }
+}
+
+/// Whether no other user owns it.
+pub fn is_trusted(owner: u32) -> bool {
+    [0, geteuid().as_raw()].contains(&owner)
+}
+
+/// What a path leads to.
+enum Found {
+    Directory(OwnedFd),
+    /// No directory: its name in the one above.
+    Other {
+        above: OwnedFd,
+        name: Vec<u8>,
+    },
+}
+
+fn look_up(dir: impl AsFd, path: &Path, rules: LinkRules) -> Result<Found> {
     let start = if path.is_absolute() { Path::new("/") } else { Path::new(".") };
     let mut at = openat(dir, start, COMPONENT | OFlags::DIRECTORY, Mode::empty())?;
     let mut ahead = components(path.as_os_str().as_bytes()).map(<[u8]>::to_vec).collect::<VecDeque<_>>();
@@ -49,8 +82,7 @@ pub fn open_directory(dir: impl AsFd, path: &Path, rules: LinkRules) -> Result<O
             FileType::Directory => at = found,
             FileType::Symlink => {
                 links += 1;
-                let is_trusted = rules.follows_all || [0, geteuid().as_raw()].contains(&stat.st_uid);
-                if links > LINKS_MAX || !is_trusted || lookup::is_confined() {
+                if links > LINKS_MAX || !(rules.follows_all || is_trusted(stat.st_uid)) || lookup::is_confined() {
                     return Err(Errno::LOOP);
                 }
                 let text = readlinkat(&found, c"", Vec::new())?.into_bytes();
@@ -59,10 +91,11 @@ pub fn open_directory(dir: impl AsFd, path: &Path, rules: LinkRules) -> Result<O
                 }
                 components(&text).rev().for_each(|component| ahead.push_front(component.to_vec()));
             }
+            _ if ahead.is_empty() => return Ok(Found::Other { above: at, name: component }),
             _ => return Err(Errno::NOTDIR),
         }
     }
-    openat(&at, c".", LISTED, Mode::empty())
+    Ok(Found::Directory(at))
 }
 
 fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
@@ -123,6 +156,11 @@ mod tests {
             lchown(at("real/others"), Some(65534), None).unwrap();
             assert_eq!(open("through-others").map(|_| ()), Err(Errno::LOOP));
             let all = LinkRules { follows_all: true, ..rules };
+            assert!(open_file(&at("to-file"), rules).is_ok());
+            assert_eq!(open_file(&at("relative"), rules).map(|_| ()), Err(Errno::ISDIR));
+            lchown(at("to-file"), Some(65534), None).unwrap();
+            assert_eq!(open_file(&at("to-file"), rules).map(|_| ()), Err(Errno::LOOP));
+            assert!(open_file(&at("to-file"), all).is_ok() && open_file(Path::new("/dev/null"), rules).is_ok());
             assert!(open_directory(&*dir.fd().unwrap(), Path::new("through-others"), all).is_ok());
         }
     }

@@ -18,9 +18,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use haul_control::operand::host_prefix;
+use haul_engine::fs::trusted_links::{LinkRules, open_directory};
 use haul_proto::path::escape;
+use haul_show as show;
 use haul_show::output::print;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{CWD, MemfdFlags, memfd_create};
+use rustix::io::Errno;
 
 use self::lines::RsyncLines;
 use self::translate::{RsyncMeaning, translate};
@@ -32,7 +35,7 @@ use crate::args::meaning::Meaning;
 use crate::args::rsync::OPTIONS;
 use crate::args::worker_task::worker_task;
 use crate::args::{UsageError, version};
-use crate::resolve::{rsync_plan, rsync_rules};
+use crate::resolve::{open_named, rsync_plan, rsync_rules};
 
 /// Runs rsync's command line. Returns rsync's exit status.
 pub fn run(words: Vec<OsString>) -> u8 {
@@ -77,7 +80,12 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         aim_at_nothing(&mut operands)?;
     }
     check_temp_dir(&meaning, &operands)?;
-    anchor(&mut meaning, &mut operands)?;
+    let links = LinkRules { follows_all: meaning.follows_all_links, make: None };
+    if let Some(shown) = foreign_link(operands.last(), links) {
+        show::stderr().called("rsync").error(&format!("{shown}: another user's symbolic link leads there"));
+        return Ok(status::PLACE);
+    }
+    anchor(&mut meaning, &mut operands, links)?;
     let values = super::copy_values(std::mem::take(&mut meaning.words), &operands)?;
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
@@ -90,7 +98,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     plan.copy.options.source.skip.contents = !meaning.is_recursive && meaning.has_directories;
     let rules: Vec<_> = meaning.rules.iter().map(|(kind, rule)| (*kind, rule.as_slice())).collect();
     if !rules.is_empty() {
-        let rules = rsync_rules(rules, meaning.is_null).map_err(|error| UsageError::new(error.to_string()))?;
+        let rules = rsync_rules(rules, meaning.is_null, links).map_err(|error| UsageError::new(error.to_string()))?;
         plan.copy.options.source.filters.lists.push(rules);
     }
     let sync = &mut plan.copy.options.target.sync;
@@ -123,6 +131,15 @@ fn check_temp_dir(meaning: &RsyncMeaning, operands: &[OsString]) -> Result<(), U
     Err(UsageError::new(format!("The temp-dir {what}: {}", escape(directory.as_bytes()))))
 }
 
+/// A local target that another user's link leads to, escaped. rsync refuses to enter it.
+fn foreign_link(target: Option<&OsString>, links: LinkRules) -> Option<String> {
+    let target = target.filter(|target| host_prefix(target).is_empty())?;
+    let path = Path::new(target);
+    let is_foreign = |path: &Path| open_directory(CWD, path, links).err() == Some(Errno::LOOP);
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    (is_foreign(path) || above.is_some_and(is_foreign)).then(|| escape(target.as_bytes()))
+}
+
 /// `--info=help` and `--debug=help`.
 fn is_question(typed: &words::TypedOption) -> bool {
     ["info", "debug"].contains(&typed.option.long) && typed.argument.as_deref().is_some_and(|flags| flags == "help")
@@ -146,13 +163,15 @@ fn usage() -> String {
 }
 
 /// A list of `--files-from` as haul reads lists: without comments, and with paths relative to the source.
-fn relative_list(list: &OsStr, is_null: bool, has_directories: bool) -> anyhow::Result<OsString> {
+fn relative_list(
+    list: &OsStr,
+    is_null: bool,
+    has_directories: bool,
+    links: LinkRules,
+) -> anyhow::Result<OsString> {
     let shown = escape(list.as_bytes());
     let mut text = Vec::new();
-    let read = match list.as_bytes() {
-        b"-" => io::stdin().lock().read_to_end(&mut text),
-        _ => std::fs::File::open(list).and_then(|mut file| file.read_to_end(&mut text)),
-    };
+    let read = open_named(list, links).and_then(|mut file| file.read_to_end(&mut text));
     read.map_err(|error| UsageError::new(format!("failed to open files-from file {shown}: {error}")))?;
     let end = if is_null { 0 } else { b'\n' };
     let file = memfd_create("files-from", MemfdFlags::CLOEXEC)?;
@@ -201,13 +220,13 @@ fn refuse_daemons(operands: &[OsString]) -> Result<(), UsageError> {
 }
 
 /// `-R` and `--files-from`: haul's base directory.
-fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>) -> anyhow::Result<()> {
+fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>, links: LinkRules) -> anyhow::Result<()> {
     if let Some(list) = &meaning.files_from {
         if operands.len() != 2 {
             return Err(UsageError::new("--files-from takes one source directory and a destination").into());
         }
         let base = operands.remove(0);
-        let list = relative_list(list, meaning.is_null, meaning.has_directories)?;
+        let list = relative_list(list, meaning.is_null, meaning.has_directories, links)?;
         meaning.words.extend([with("--infiles", "", &list), with("--dirbase", "", &base)]);
         return Ok(());
     }

@@ -8,6 +8,8 @@ pub const DONE: u8 = 0;
 pub const USAGE: u8 = 1;
 /// Partial transfer due to an error.
 pub const PARTIAL: u8 = 23;
+/// A source or a target cannot be used (RERR_FILESELECT).
+pub const PLACE: u8 = 3;
 /// Partial transfer due to vanished source files.
 pub const VANISHED: u8 = 24;
 
@@ -30,7 +32,7 @@ pub fn of(outcome: &Outcome, failed: u64) -> u8 {
 pub fn words(status: u8) -> Option<&'static str> {
     Some(match status {
         USAGE => "syntax or usage error",
-        3 => "errors selecting input/output files, dirs",
+        PLACE => "errors selecting input/output files, dirs",
         12 => "error in rsync protocol data stream",
         20 => "received SIGINT, SIGTERM, or SIGHUP",
         PARTIAL => "some files/attrs were not transferred (see previous errors)",

@@ -460,6 +460,9 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
     let one = |word: String| Ok(Some(vec![word.into()]));
     match (name.as_str(), typed.is_negated) {
         ("timeout" | "contimeout", _) if text.parse::<u64>().is_ok_and(|seconds| seconds < 3) => return Ok(None),
+        ("max-alloc", false) if text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0_u64) => {
+            return Err(UsageError::new("--max-alloc must be greater than zero"));
+        }
         ("partial-dir", _) => return Ok(None),
         ("stop-after" | "stop-at", false) => return stop(typed, text).map(Some),
         ("compress-choice", false) => match text {
