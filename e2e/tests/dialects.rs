@@ -184,7 +184,7 @@ fn lines_of_rsync_do_what_they_do_in_rsync() {
             Some(word) if word.starts_with('-') => word,
             _ => "",
         };
-        let lacks_times = !letters.contains(['a', 't']) || line.contains("--no-times") || line.contains("R ");
+        let lacks_times = !letters.contains(['a', 't']) || line.contains("--no-times");
         let attributes = Attributes { mtimes: !lacks_times, ..all };
         for end in ["s", "t", "k", "o", "new"].into_iter().filter(|end| sandbox.path(&theirs).join(end).exists()) {
             let [a, b] = [&theirs, &ours].map(|place| sandbox.path(place).join(end));
@@ -228,6 +228,52 @@ fn lists_are_rsyncs_byte_for_byte() {
         let (theirs, ours) = (run("rsync"), run("\"$0\" rsync"));
         assert_eq!(ours.stdout, theirs.stdout, "rsync {line}");
     }
+}
+
+#[test]
+fn links_of_other_users_lead_to_no_list_rules_or_target() {
+    if !rustix::process::geteuid().is_root() || !has_rsync() {
+        println!("SKIPPED: links of other users need root");
+        return;
+    }
+    let plant = |sandbox: &Sandbox, place: &str| {
+        sandbox.file(format!("{place}/s/a"), "a");
+        sandbox.file(format!("{place}/s/sub/canary"), "canary");
+        sandbox.file(format!("{place}/o/rules"), "canary\n");
+        sandbox.file(format!("{place}/o/list"), "a\n");
+        sandbox.dir(format!("{place}/o/dir"));
+        for (link, points_to) in
+            [("rules", "o/rules"), ("list", "o/list"), ("there", "o/dir"), ("s/sub/.cvsignore", "../../o/rules")]
+        {
+            let link = sandbox.path(place).join(link);
+            symlink(points_to, &link).unwrap();
+            lchown(&link, Some(65534), None).unwrap();
+        }
+    };
+    let sandbox = Sandbox::new();
+    for (number, line) in [
+        "-a --files-from=list s t",
+        "-a --files-from=list --insecure-links s t",
+        "-a --exclude-from=rules --insecure-links s/ t",
+        "-a s/ there",
+        "-a s/ there/new/",
+        "-a --insecure-links s/ there",
+        "-aC s/ t",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let [theirs, ours] = [("rsync", "rsync"), ("haul", "\"$0\" rsync")].map(|(name, program)| {
+            let place = format!("{number}-{name}");
+            plant(&sandbox, &place);
+            let run = shell(&sandbox, &format!("cd {place} && exec {program} {line}")).run();
+            (run.status, ["t", "o"].map(|end| listing(&sandbox.path(&place).join(end))))
+        });
+        assert_eq!(ours, theirs, "rsync {line}");
+    }
+    plant(&sandbox, "rules");
+    shell(&sandbox, "cd rules && exec \"$0\" rsync -a --exclude-from=rules s/ t").run().ends(1);
+    assert!(!sandbox.path("rules/t").exists());
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn source_messages() -> Vec<SourceMessage> {
                 names: Some(3),
                 attributes: Some(vec![ExtendedAttribute { name: (*b"user.a").into(), value: (*b"\0").into() }]),
                 digest: Some([9; 32]),
-                parent_modes: vec![0o750, 0o755],
+                parents: vec![meta; 2],
                 striping: Some(STRIPING),
             })),
         },

@@ -238,7 +238,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
                 check_space: !values.is_set(&flags::NOFSCHK),
                 striping: values.get(&flags::STRIPE)?.unwrap_or_default(),
             },
-            directory: DirectoryOptions { create: values.is_set(&flags::MKDIR), must_exist: false },
+            directory: DirectoryOptions { create: values.is_set(&flags::MKDIR), ..DirectoryOptions::default() },
             partial: partial(values),
             delta: delta::rules(values)?,
             sync: sync::options(values)?,

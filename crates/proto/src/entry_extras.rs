@@ -2,10 +2,11 @@
 
 use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::EntryMetadata;
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
 use crate::limits::{
-    ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX, NAMES_MAX,
+    ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX,
 };
 use crate::striping::Striping;
 
@@ -20,8 +21,8 @@ pub struct EntryExtras {
     pub attributes: Option<Vec<ExtendedAttribute>>,
     /// BLAKE3 of a file's contents, where the source sends it in advance.
     pub digest: Option<Digest>,
-    /// For a source argument: permission bits of the directories between it and the base, the nearest first.
-    pub parent_modes: Vec<u16>,
+    /// For a source argument: metadata of the directories between it and the base, the nearest first.
+    pub parents: Vec<EntryMetadata>,
     /// Striping of a large file, where its file system has one.
     pub striping: Option<Striping>,
 }
@@ -39,11 +40,14 @@ const DATA_BYTES: u8 = 1;
 const NAMES: u8 = 2;
 const ATTRIBUTES: u8 = 4;
 const DIGEST: u8 = 8;
-const PARENT_MODES: u8 = 16;
+const PARENTS: u8 = 16;
 const STRIPING: u8 = 32;
-const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENT_MODES | STRIPING;
+const ALL: u8 = DATA_BYTES | NAMES | ATTRIBUTES | DIGEST | PARENTS | STRIPING;
 
 impl EntryExtras {
+    /// Most directories above a source argument: more have no path that a system opens at once.
+    pub const PARENTS_MAX: usize = 2048;
+
     /// Whether there are no extras.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -52,7 +56,7 @@ impl EntryExtras {
     /// Returns the bytes that the extras count until their entry is complete.
     pub fn bytes(&self) -> usize {
         let of_one = |attribute: &ExtendedAttribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
-        64 + self.parent_modes.len() * size_of::<u16>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
+        64 + self.parents.len() * size_of::<EntryMetadata>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
     /// Writes the extras with their length.
@@ -61,7 +65,7 @@ impl EntryExtras {
         let flag = |has: bool, flag: u8| if has { flag } else { 0 };
         let flags = flag(self.data_bytes.is_some(), DATA_BYTES) | flag(self.names.is_some(), NAMES);
         let flags = flags | flag(self.attributes.is_some(), ATTRIBUTES) | flag(self.digest.is_some(), DIGEST);
-        let flags = flags | flag(!self.parent_modes.is_empty(), PARENT_MODES);
+        let flags = flags | flag(!self.parents.is_empty(), PARENTS);
         block.u8(flags | flag(self.striping.is_some(), STRIPING));
         self.data_bytes.iter().chain(&self.names).for_each(|number| {
             block.varint(*number);
@@ -75,11 +79,9 @@ impl EntryExtras {
         self.digest.iter().for_each(|digest| {
             block.raw(digest);
         });
-        if !self.parent_modes.is_empty() {
-            block.count(self.parent_modes.len());
-            self.parent_modes.iter().for_each(|mode| {
-                block.u16(*mode);
-            });
+        if !self.parents.is_empty() {
+            block.count(self.parents.len());
+            self.parents.iter().for_each(|parent| parent.encode(&mut block));
         }
         self.striping.iter().for_each(|striping| striping.encode(&mut block));
         out.bytes(&block.into_bytes());
@@ -96,7 +98,7 @@ impl EntryExtras {
         let (data_bytes, names) = (number(DATA_BYTES)?, number(NAMES)?);
         let attributes = if flags & ATTRIBUTES != 0 { Some(decode_attributes(&mut block, keep)?) } else { None };
         let digest = if flags & DIGEST != 0 { Some(block.array()?) } else { None };
-        let parent_modes = if flags & PARENT_MODES != 0 { decode_modes(&mut block)? } else { Vec::new() };
+        let parents = if flags & PARENTS != 0 { decode_parents(&mut block)? } else { Vec::new() };
         let striping = if flags & STRIPING != 0 { Some(Striping::decode(&mut block)?) } else { None };
         block.finish()?;
         let more = Self {
@@ -104,7 +106,7 @@ impl EntryExtras {
             names: names.filter(|_| keep.names),
             attributes: attributes.filter(|_| keep.attributes || keep.acls),
             digest: digest.filter(|_| keep.digest),
-            parent_modes: if keep.parent_modes { parent_modes } else { Vec::new() },
+            parents: if keep.parents { parents } else { Vec::new() },
             striping: striping.filter(|_| keep.striping),
         };
         Ok(Some(more).filter(|more| !more.is_empty()))
@@ -122,8 +124,8 @@ pub struct ExtrasFilter {
     pub acls: bool,
     /// Digests of file contents.
     pub digest: bool,
-    /// Modes of the directories above a source argument.
-    pub parent_modes: bool,
+    /// Metadata of the directories above a source argument.
+    pub parents: bool,
     /// Striping of large files.
     pub striping: bool,
 }
@@ -131,7 +133,7 @@ pub struct ExtrasFilter {
 impl ExtrasFilter {
     /// Keeps everything.
     pub const ALL: Self =
-        Self { names: true, attributes: true, acls: true, digest: true, parent_modes: true, striping: true };
+        Self { names: true, attributes: true, acls: true, digest: true, parents: true, striping: true };
 
     fn keeps(self, name: &[u8]) -> bool {
         if is_acl(name) { self.acls } else { self.attributes }
@@ -143,9 +145,9 @@ pub fn is_acl(name: &[u8]) -> bool {
     matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
 }
 
-fn decode_modes(reader: &mut Reader<'_>) -> Decoded<Vec<u16>> {
-    let count = reader.count(NAMES_MAX, "parent directories of a source argument")?;
-    (0..count).map(|_| reader.u16()).collect()
+fn decode_parents(reader: &mut Reader<'_>) -> Decoded<Vec<EntryMetadata>> {
+    let count = reader.count(EntryExtras::PARENTS_MAX, "parent directories of a source argument")?;
+    (0..count).map(|_| EntryMetadata::decode(reader)).collect()
 }
 
 fn decode_attributes(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Vec<ExtendedAttribute>> {
@@ -169,11 +171,18 @@ fn decode_attribute(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Timestamp;
 
     const STRIPING: Option<Striping> = Some(Striping { count: 4, size: 1 << 20 });
 
     fn attribute(name: &[u8], value: &[u8]) -> ExtendedAttribute {
         ExtendedAttribute { name: name.into(), value: value.into() }
+    }
+
+    /// As many bytes as it can have.
+    fn parent(mode: u16) -> EntryMetadata {
+        let modified = Timestamp { seconds: i64::MIN, nanoseconds: 999_999_999 };
+        EntryMetadata { mode, uid: u32::MAX, gid: u32::MAX, modified }
     }
 
     fn encoded(more: &EntryExtras) -> Vec<u8> {
@@ -190,14 +199,14 @@ mod tests {
             EntryExtras { names: Some(u64::MAX), ..EntryExtras::default() },
             EntryExtras { attributes: Some(Vec::new()), ..EntryExtras::default() },
             EntryExtras { digest: Some([7; 32]), ..EntryExtras::default() },
-            EntryExtras { parent_modes: vec![0o700, 0o2755], ..EntryExtras::default() },
+            EntryExtras { parents: vec![parent(0o700), parent(0o2755)], ..EntryExtras::default() },
             EntryExtras { striping: STRIPING, ..EntryExtras::default() },
             EntryExtras {
                 data_bytes: Some(1 << 40),
                 names: Some(2),
                 attributes: Some(attributes),
                 digest: Some([8; 32]),
-                parent_modes: vec![0o755; NAMES_MAX],
+                parents: vec![parent(0o755); EntryExtras::PARENTS_MAX],
                 striping: STRIPING,
             },
         ] {
@@ -218,7 +227,7 @@ mod tests {
             names: Some(2),
             attributes: Some(vec![attribute(b"user.a", b""), acl.clone()]),
             digest: Some([8; 32]),
-            parent_modes: vec![0o700],
+            parents: vec![parent(0o700)],
             striping: STRIPING,
         };
         let bytes = encoded(&all);
@@ -228,7 +237,7 @@ mod tests {
             attributes: false,
             acls: false,
             digest: false,
-            parent_modes: false,
+            parents: false,
             striping: false,
         };
         assert_eq!(kept(none), None);
@@ -256,7 +265,7 @@ mod tests {
             encoded(&EntryExtras { attributes: Some(vec![attribute(b"", b"")]), ..EntryExtras::default() }),
             encoded(&EntryExtras { attributes: Some(vec![attribute(b"user.\0", b"")]), ..EntryExtras::default() }),
             encoded(&EntryExtras { attributes: Some(vec![attribute(&[b'a'; 256], b"")]), ..EntryExtras::default() }),
-            encoded(&EntryExtras { parent_modes: vec![0; NAMES_MAX + 1], ..EntryExtras::default() }),
+            encoded(&EntryExtras { parents: vec![parent(0); EntryExtras::PARENTS_MAX + 1], ..EntryExtras::default() }),
         ];
         for bytes in bad {
             assert!(EntryExtras::decode(&mut Reader::new(&bytes), ExtrasFilter::ALL).is_err(), "{bytes:?}");

@@ -77,7 +77,7 @@ pub const ATTRIBUTE_NAME_MAX: usize = 255;
 /// Most bytes in the names and values of an entry's extended attributes (Linux: XATTR_SIZE_MAX for one).
 pub const ATTRIBUTES_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of an entry's rare attributes.
-pub const MORE_BYTES_MAX: usize = 72 << 10;
+pub const MORE_BYTES_MAX: usize = 128 << 10;
 /// Most bytes counted for files with further hard links to come; both ends remember these files. A million files with
 /// names of 20 bytes fit, with 64 in a directory.
 pub const LINKED_FILES_BYTES_MAX: usize = 64 << 20;

@@ -198,7 +198,7 @@ impl ReceiverCopy {
             acls: kept.acls,
             digest: self.request.sync.equal == EqualityTest::Digest,
             striping: self.request.write.striping == StripingPolicy::Source,
-            parent_modes: self.request.listed != ListedKinds::No || !self.request.below.is_empty(),
+            parents: self.request.listed != ListedKinds::No || !self.request.below.is_empty(),
         }
     }
 

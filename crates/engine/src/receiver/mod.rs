@@ -181,6 +181,7 @@ impl TargetReceiver {
             }
             SessionOutput::Finished => {
                 self.parts.removals.remove_extraneous_after();
+                self.parts.tree.finish_parents();
                 self.parts.metadata.finish_destination();
                 None
             }

@@ -581,9 +581,10 @@ impl OfferBuilder<'_> {
     fn offer(&mut self, mut entry: Entry, item: SourceEntry) -> Option<EntryId> {
         let source = self.source;
         if let (EntryLocation::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
-            let modes = parents.modes(&item.operand);
-            if !modes.is_empty() {
-                entry.more.get_or_insert_default().parent_modes = modes;
+            let above = parents.metadata(&item.operand);
+            above.iter().for_each(|meta| source.report_owners(meta));
+            if !above.is_empty() {
+                entry.more.get_or_insert_default().parents = above;
             }
         }
         source.change_mode(&mut entry);

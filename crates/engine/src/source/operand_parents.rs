@@ -1,4 +1,4 @@
-//! Modes of the directories above a source argument, which the target recreates (`--dirbase`).
+//! Metadata of the directories above a source argument, which the target recreates (`--dirbase`).
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -6,14 +6,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_base::copy::display_path::own_name;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::EntryExtras;
 
 use crate::fs::{FileStat, lookup};
 
 /// Directories between the base and the source arguments.
 pub struct OperandParents {
     base: PathBuf,
-    /// Modes from a directory up to the base, for the latest [`KNOWN_MAX`] directories.
-    known: HashMap<PathBuf, Vec<u16>>,
+    /// Metadata from a directory up to the base, for the latest [`KNOWN_MAX`] directories.
+    known: HashMap<PathBuf, Vec<EntryMetadata>>,
     /// The directory above the latest source argument.
     latest: PathBuf,
 }
@@ -26,9 +28,9 @@ impl OperandParents {
         Self { base: OsStr::from_bytes(base).into(), known: HashMap::new(), latest: PathBuf::new() }
     }
 
-    /// Modes of the directories above this source argument, nearest first, up to one without permission. Empty if the
-    /// directory above it is that of the argument before: it exists at the target by then.
-    pub fn modes(&mut self, operand: &[u8]) -> Vec<u16> {
+    /// Metadata of the directories above this source argument, nearest first, up to one without permission. Empty if
+    /// the directory above it is that of the argument before: it exists at the target by then.
+    pub fn metadata(&mut self, operand: &[u8]) -> Vec<EntryMetadata> {
         let path = Path::new(OsStr::from_bytes(operand));
         // `dir/.` names the contents of `dir`.
         let nearest = if own_name(path).is_some() { path.parent() } else { Some(path) };
@@ -36,17 +38,18 @@ impl OperandParents {
             return Vec::new();
         };
         nearest.clone_into(&mut self.latest);
-        if let Some(modes) = self.known.get(nearest) {
-            return modes.clone();
+        if let Some(known) = self.known.get(nearest) {
+            return known.clone();
         }
         let is_below = |dir: &&Path| dir.strip_prefix(&self.base).is_ok_and(|rest| !rest.as_os_str().is_empty());
-        let mode = |dir: &Path| lookup::stat(dir).ok().map(|found| FileStat::from(&found).meta.mode);
-        let modes: Vec<u16> = nearest.ancestors().take_while(is_below).map_while(mode).collect();
+        let meta = |dir: &Path| lookup::stat(dir).ok().map(|found| FileStat::from(&found).meta);
+        let above = nearest.ancestors().take_while(is_below).map_while(meta);
+        let above: Vec<_> = above.take(EntryExtras::PARENTS_MAX).collect();
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
-        self.known.insert(nearest.to_owned(), modes.clone());
-        modes
+        self.known.insert(nearest.to_owned(), above.clone());
+        above
     }
 }
 
@@ -58,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_start_at_the_nearest_directory_up_to_the_base() {
+    fn metadata_starts_at_the_nearest_directory_up_to_the_base() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().join("base");
         create_dir_all(base.join("a/b")).unwrap();
@@ -76,8 +79,9 @@ mod tests {
             ("file", &[]),
             ("gone/file", &[]),
         ] {
-            assert_eq!(parents.modes(&bytes(operand)), expected, "{operand}");
+            let modes: Vec<_> = parents.metadata(&bytes(operand)).iter().map(|meta| meta.mode).collect();
+            assert_eq!(modes, expected, "{operand}");
         }
-        assert_eq!(parents.modes(temp.path().join("elsewhere/file").as_os_str().as_bytes()), []);
+        assert_eq!(parents.metadata(temp.path().join("elsewhere/file").as_os_str().as_bytes()), []);
     }
 }

@@ -505,8 +505,8 @@ impl Source {
             _ => false,
         };
         entry.meta.mode = ModeRule::apply_all(rules, entry.meta.mode, is_directory);
-        for mode in entry.more.iter_mut().flat_map(|more| &mut more.parent_modes) {
-            *mode = ModeRule::apply_all(rules, *mode, true);
+        for parent in entry.more.iter_mut().flat_map(|more| &mut more.parents) {
+            parent.mode = ModeRule::apply_all(rules, parent.mode, true);
         }
     }
 

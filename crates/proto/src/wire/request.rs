@@ -415,7 +415,7 @@ mod tests {
                 origin: [6; 32],
                 again: true,
                 own_tree: true,
-                directory: DirectoryOptions { create: false, must_exist: true },
+                directory: DirectoryOptions { must_exist: true, ..DirectoryOptions::default() },
                 metadata: MetadataOptions { rights: RightsOptions::ALL, ..MetadataOptions::default() },
                 verify: Verify::Memory,
                 below: vec![vec![], operand.name.iter().cloned().collect()],

@@ -75,6 +75,8 @@ wire_struct! {
         pub create: bool,
         /// Copy a directory only into an existing one: refuse a missing path.
         pub must_exist: bool,
+        /// Give the directories between it and the source arguments all metadata of the source, not only modes.
+        pub keeps_parents: bool,
     }
 }
 
@@ -160,7 +162,7 @@ mod tests {
         }
         let journal_dir = Some(b"/j".to_vec());
         check_round_trip(&PartialOptions { journal_dir, small_journals: true, ..PartialOptions::default() });
-        check_round_trip(&DirectoryOptions { create: false, must_exist: true });
+        check_round_trip(&DirectoryOptions { create: false, must_exist: true, keeps_parents: false });
     }
 
     #[test]

@@ -90,6 +90,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
+    plan.copy.options.target.directory.keeps_parents = meaning.implies_directories;
     plan.copy.options.metadata.executability = meaning.keeps_executability;
     plan.copy.options.source.skip.missing = meaning.ignores_missing;
     // All kinds of entries are listed.

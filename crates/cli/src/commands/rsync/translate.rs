@@ -44,6 +44,8 @@ pub struct RsyncMeaning {
     pub keeps_links: bool,
     /// `-R`.
     pub is_relative: bool,
+    /// Directories that `-R` implies get the source's metadata.
+    pub implies_directories: bool,
     /// `-0`: names in lists end with NUL.
     pub is_null: bool,
     /// `--files-from`.
@@ -172,6 +174,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         lists_only,
         keeps_links: is_on("links"),
         is_relative: is_on("relative"),
+        implies_directories: !effective.is_off("implied-dirs"),
         is_null: is_on("from0"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),

@@ -29,7 +29,7 @@ use crate::receiver::place::entry_position::{EntryDecision, EntryPosition, TreeR
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::tree::parent_directories::{DirectoryBelow, parent_modes};
+use crate::receiver::tree::parent_directories::{DirectoryBelow, parents};
 
 impl EntryDecider {
     /// Answers an offered entry. A hard link is to be created after all answers to its Offer.
@@ -121,7 +121,7 @@ impl EntryDecider {
         let answer = match landing {
             DestinationKind::Contents(dir) if is_directory => existing(dir.clone()),
             DestinationKind::Into(dir) => {
-                match (self.parts.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
+                match (self.parts.tree.directory_below(dir, &operand.below, parents(entry)), &operand.name) {
                     (Ok(DirectoryBelow { dir, fresh }), Some(name)) => self.answer_at(
                         EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
                         entry,

@@ -1,14 +1,17 @@
 //! Directories between the target and source arguments (`--dirbase`): created if missing, one component at a time and
 //! never through a symbolic link (except with `--keep-dirlinks`).
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
+use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
-use haul_proto::entry::Entry;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
+use haul_proto::sync::{ChangeKind, ChangeReasons};
 use haul_proto::wire::list_batch::ListedKinds;
 use rustix::fs::{Mode, fchmod};
 
@@ -34,27 +37,34 @@ pub struct DirectoryBelow {
     pub dir: Dir,
     /// Whether it was empty at first, and only this copy's entries are in it: no lookup is needed for a new one.
     pub fresh: bool,
+    /// Whether it is new, and the source's metadata, if it gets that at the end.
+    end: Option<(bool, EntryMetadata)>,
 }
 
 /// Most remembered directories: a list may name files in any number of them.
 const KNOWN_MAX: usize = 4096;
 
 impl TargetTree {
-    /// The directory of these names below `root`. `modes` are the source's, nearest first.
-    pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<DirectoryBelow> {
+    /// The directory of these names below `root`. `above` is the metadata at the source, nearest first.
+    pub(crate) fn directory_below(
+        &self,
+        root: &Dir,
+        names: &[Name],
+        above: &[EntryMetadata],
+    ) -> io::Result<DirectoryBelow> {
         let mut known = lock(&self.parents.0);
         if let Some((_, latest)) = known.latest.as_ref().filter(|(below, _)| **below == *names) {
             return Ok(latest.clone());
         }
-        let mut at = DirectoryBelow { dir: root.clone(), fresh: root.is_absent() };
+        let mut at = DirectoryBelow { dir: root.clone(), fresh: root.is_absent(), end: None };
         for (depth, name) in names.iter().enumerate() {
             let below = &names[..=depth];
             at = match known.directories.get(below) {
                 Some(parent) => parent.clone(),
                 None => {
-                    let entered = self.enter_or_make(&at.dir, name, modes.get(names.len() - 1 - depth).copied())?;
+                    let entered = self.enter_or_make(&at.dir, name, above.get(names.len() - 1 - depth))?;
                     if known.directories.len() >= KNOWN_MAX {
-                        known.directories.clear();
+                        self.finish_all(&mut known);
                     }
                     known.directories.insert(below.into(), entered.clone());
                     entered
@@ -65,13 +75,47 @@ impl TargetTree {
         Ok(at)
     }
 
-    fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<DirectoryBelow> {
+    /// Gives the directories their metadata, once all entries are complete.
+    pub(crate) fn finish_parents(&self) {
+        self.finish_all(&mut lock(&self.parents.0));
+    }
+
+    fn finish_all(&self, known: &mut KnownBelow) {
+        let mut directories: Vec<_> = known.directories.drain().collect();
+        // A change of a mode may close what is below.
+        directories.sort_by_key(|(names, _)| Reverse(names.len()));
+        for (_, DirectoryBelow { dir, end, .. }) in directories {
+            let Some((is_new, meta)) = end.filter(|_| !self.copy.is_dry()) else { continue };
+            if let Err(error) = self.metadata.complete_directory(&dir, is_new, &meta, None, true) {
+                self.copy.fail(self.copy.destination.path(&dir.path_bytes()), describe(&error));
+            }
+        }
+    }
+
+    /// Reports a directory that gets the source's metadata, and returns whether it is new, and that.
+    fn end_of(&self, parent: &Dir, name: &Name, is_new: bool, meta: Option<&EntryMetadata>) -> Option<(bool, EntryMetadata)> {
+        let meta = *meta.filter(|_| self.copy.request.directory.keeps_parents)?;
+        let place = EntryLocation::Operand(0);
+        let entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more: None };
+        let reasons = || {
+            let there = FileStat::at_name(&*parent.fd().ok()?, name, FollowLinks::Itself).ok()?;
+            Some(self.metadata_reasons(parent, name, &entry, &there)).filter(|reasons| *reasons != ChangeReasons::default())
+        };
+        let change = if is_new { Some(ChangeKind::Made) } else { reasons().map(ChangeKind::Adjusted) };
+        if let Some(change) = change {
+            self.copy.report_item(|| parent.path_of(name.as_bytes()), (&entry).into(), change);
+        }
+        Some((is_new, meta))
+    }
+
+    fn enter_or_make(&self, parent: &Dir, name: &Name, source: Option<&EntryMetadata>) -> io::Result<DirectoryBelow> {
         if self.copy.is_dry() {
             return match self.enter(parent, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    Ok(DirectoryBelow { dir: parent.absent_child(name), fresh: true })
+                    let end = self.end_of(parent, name, true, source);
+                    Ok(DirectoryBelow { dir: parent.absent_child(name), fresh: true, end })
                 }
-                Ok(dir) => Ok(DirectoryBelow { dir, fresh: false }),
+                Ok(dir) => Ok(DirectoryBelow { dir, fresh: false, end: self.end_of(parent, name, false, source) }),
                 Err(error) => Err(explained(parent, name, error)),
             };
         }
@@ -86,7 +130,7 @@ impl TargetTree {
         };
         let dir = self.enter(parent, name).map_err(|error| explained(parent, name, error))?;
         if let Some(mode) =
-            self.metadata.requested_directory_mode().or(source_mode.map(|mode| self.metadata.mode_above(mode)))
+            self.metadata.requested_directory_mode().or(source.map(|source| self.metadata.mode_above(source.mode)))
             && is_new
         {
             // An entry will be created in it.
@@ -95,13 +139,13 @@ impl TargetTree {
         self.metadata.commit_queue.queue_directory(parent)?;
         // A listed tree could contain an entry that is listed, too.
         let fresh = is_new && self.copy.request.listed == ListedKinds::Files;
-        Ok(DirectoryBelow { dir, fresh })
+        Ok(DirectoryBelow { dir, fresh, end: self.end_of(parent, name, is_new, source) })
     }
 }
 
-/// The source's modes of the directories above a source argument.
-pub(crate) fn parent_modes(entry: &Entry) -> &[u16] {
-    entry.more.as_ref().map_or(&[], |more| &more.parent_modes)
+/// The source's metadata of the directories above a source argument.
+pub(crate) fn parents(entry: &Entry) -> &[EntryMetadata] {
+    entry.more.as_ref().map_or(&[], |more| &more.parents)
 }
 
 /// The error for an existing entry in the place of a directory, in the wording for entries.
