@@ -122,7 +122,7 @@ impl EntryDecider {
             DestinationKind::Contents(dir) if is_directory => existing(dir.clone()),
             DestinationKind::Into(dir) => {
                 match (self.parts.tree.directory_below(dir, &operand.below, parents(entry)), &operand.name) {
-                    (Ok(DirectoryBelow { dir, fresh }), Some(name)) => self.answer_at(
+                    (Ok(DirectoryBelow { dir, fresh, .. }), Some(name)) => self.answer_at(
                         EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
                         entry,
                     ),
