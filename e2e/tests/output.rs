@@ -212,20 +212,20 @@ fn words_of_other_programs_end_before_a_login() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let run = |words: &[&str]| sandbox.haul(words).env("PATH", &path).run();
     for (words, hint) in [
-        (&["ls", "peer:/x"][..], "ssh peer ls /x"),
-        (&["du", "peer:"], "ssh peer du ."),
+        (&["stat", "peer:/x"][..], "ssh peer stat /x"),
+        (&["df", "peer:"], "ssh peer df ."),
         (&["get", "peer:/x", "."], "haul SOURCE... TARGET copies: omit that word"),
         (&["synch", "tree", "peer:"], "did you mean: haul sync"),
         (&["verfy", "tree", "peer:"], "did you mean: haul verify"),
         (&["-rf", "tree", "peer:"], "a group of letters is rsync's; haul's letters stand apart: -r -f"),
-        (&["jobs"], "haul job list shows jobs, haul status PATH partial files"),
+        (&["list"], "haul jobs shows jobs and detached copies, haul status PATH partial files"),
         (&["12:30:00.log", "peer:"], "write ./12:30:00.log for the file, or [12]:30:00.log for the host"),
         (&["sync", "12:30:00.log", "peer:"], "write ./12:30:00.log"),
         (&["s3://bucket/x", "."], "haul copies between file systems; for object stores use rclone"),
         (&["https://example.com/x", "."], "haul copies between file systems; for object stores use rclone"),
         (
-            &["sync", "-avz", "--safe-links", "tree/", "peer:t"],
-            "haul serve refuses links that point outside; others are kept as they are",
+            &["sync", "-avz", "--munge-links", "tree/", "peer:t"],
+            "links are kept as they are; --symlinks ignore skips them",
         ),
     ] {
         run(words).ends(2).says([format!("hint: {hint}").as_str()]);

@@ -305,7 +305,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 20,
         variables: &[("HAUL_CONCURRENT", ALL)],
         always: &[],
-        tests: &[e2e("status::among_many_runs_of_one_copy_one_proceeds_and_the_others_name_it")],
+        tests: &[e2e("status::among_many_runs_of_one_copy_one_proceeds_and_the_others_wait")],
     },
     CaseRow {
         name: "sync-pairs",

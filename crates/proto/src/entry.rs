@@ -1,48 +1,12 @@
 //! Entries: the files, directories and links that the source offers.
 
 use crate::codec::{wire_enum, wire_struct};
-use crate::encoding::Decoded;
 use crate::entry_extras::EntryExtras;
-use crate::error::ProtocolError;
-use crate::field_codecs::{AtMost, Varint, Varint32};
+pub(crate) use crate::entry_metadata::BAD_MODE;
+pub use crate::entry_metadata::{EntryMetadata, Timestamp};
+use crate::field_codecs::Varint;
 use crate::ids::EntryId;
 use crate::path::Name;
-
-pub(crate) const BAD_MODE: ProtocolError = ProtocolError::Invalid("a mode with bits beyond the permissions");
-const BAD_OWNER: ProtocolError = ProtocolError::Invalid("an owner of more than 32 bits");
-
-wire_struct! {
-    /// A time stamp of a file system: seconds since 1970 (may be negative) and nanoseconds.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-    pub struct Timestamp {
-        /// Seconds since 1970-01-01 UTC.
-        pub seconds: i64,
-        /// 0 to 999,999,999.
-        pub nanoseconds: u32,
-    } checked by check_nanoseconds
-}
-
-fn check_nanoseconds(stamp: &Timestamp) -> Decoded<()> {
-    match stamp.nanoseconds {
-        0..1_000_000_000 => Ok(()),
-        _ => Err(ProtocolError::Invalid("a time with too many nanoseconds")),
-    }
-}
-
-wire_struct! {
-    /// Preserved metadata of every entry.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct EntryMetadata {
-        /// Permission bits with setuid, setgid and sticky: at most `0o7777`.
-        pub mode: u16 as AtMost(0o7777, BAD_MODE),
-        /// Numeric owner at the source.
-        pub uid: u32 as Varint32(BAD_OWNER),
-        /// Numeric group at the source.
-        pub gid: u32 as Varint32(BAD_OWNER),
-        /// Time of last modification.
-        pub modified: Timestamp,
-    }
-}
 
 wire_struct! {
     /// Identity and change time of a source file. A partial copy is valid only while they are unchanged; the target uses

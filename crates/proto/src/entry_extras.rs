@@ -2,12 +2,10 @@
 
 use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::entry::EntryMetadata;
+use crate::entry_metadata::EntryMetadata;
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
-use crate::limits::{
-    ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX,
-};
+use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
 use crate::striping::Striping;
 
 /// Rare attributes of an entry.
@@ -56,7 +54,8 @@ impl EntryExtras {
     /// Returns the bytes that the extras count until their entry is complete.
     pub fn bytes(&self) -> usize {
         let of_one = |attribute: &ExtendedAttribute| attribute.name.len() + attribute.value.len() + ATTRIBUTE_OVERHEAD;
-        64 + self.parents.len() * size_of::<EntryMetadata>() + self.attributes.iter().flatten().map(of_one).sum::<usize>()
+        64 + self.parents.len() * size_of::<EntryMetadata>()
+            + self.attributes.iter().flatten().map(of_one).sum::<usize>()
     }
 
     /// Writes the extras with their length.
@@ -171,7 +170,7 @@ fn decode_attribute(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Timestamp;
+    use crate::entry_metadata::Timestamp;
 
     const STRIPING: Option<Striping> = Some(Striping { count: 4, size: 1 << 20 });
 

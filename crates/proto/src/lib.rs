@@ -16,6 +16,7 @@ pub mod diagnose;
 pub mod encoding;
 pub mod entry;
 pub mod entry_extras;
+mod entry_metadata;
 pub mod error;
 pub mod expected_digests;
 pub mod feature;

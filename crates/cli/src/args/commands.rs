@@ -46,7 +46,7 @@ pub const COMMANDS: [CommandRow; 27] = [
     command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
     command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
     command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),
-    command("completions", "SHELL", "print completions for bash, zsh or fish", || ONLY_HELP),
+    command("completions", "SHELL", "print completions for bash, zsh or fish", || ONLY_HELP).rare(),
     command("version", "", "print the version; with -v, CPU benchmarks as well", || VERSION).rare(),
 ];
 

@@ -3,6 +3,7 @@
 mod bbcp;
 pub mod clean;
 pub mod config;
+mod configured;
 pub mod copies;
 pub mod copy;
 pub mod demo;
@@ -21,6 +22,7 @@ pub mod report;
 mod rsync;
 mod scp;
 pub mod serve;
+mod session_place;
 pub mod status;
 pub mod survey;
 pub mod sweep;
@@ -37,13 +39,11 @@ use haul_show::exit::Exit;
 use haul_show::lost_output::exit_status;
 use haul_show::output::print;
 
-use crate::args::flags::{self, COPY};
+use crate::args::flags;
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
-use crate::args::scan::{Grammar, scan};
-use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
-use crate::resolve::{HostNames, hosts};
+use crate::commands::configured::{between, here};
 
 /// Executes a command line; `program` is the program's name. Lost output makes it fail.
 pub fn run(program: &OsStr, mut words: Vec<OsString>) -> u8 {
@@ -105,25 +105,6 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
     })
 }
 
-/// Adds the options of configuration files, with those for the hosts of `operands`.
-fn between(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
-    let hosts = hosts(&values, operands)?;
-    Ok(crate::config::complete(values, &hosts)?)
-}
-
-/// The options of a copy that another program's command line stands for: `words`, and those of configuration files.
-fn copy_values(mut words: Vec<OsString>, operands: &[OsString]) -> anyhow::Result<Values> {
-    words.push("--".into());
-    words.extend_from_slice(operands);
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
-    between(scan(COPY, words, grammar)?.values, operands)
-}
-
-/// Adds the options of configuration files for a command on this host.
-fn here(values: Values) -> anyhow::Result<Values> {
-    Ok(crate::config::complete(values, &HostNames::default())?)
-}
-
 /// Runs a command. Returns its exit status.
 fn run_command(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
@@ -137,7 +118,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
             net::run(&between(values, &operands)?, &operands)
         }
         Command::Read(own, copy, place) => {
-            read::run(&own, &between(copy, &read::operands(std::slice::from_ref(&place)))?, &place)
+            read::run(&own, &between(copy, &session_place::operands(std::slice::from_ref(&place)))?, &place)
         }
         Command::Files(what, own, copy, places) => files::run(what, &own, &copy, &places),
         Command::CompletePaths(typed) => files::completion::paths(&typed),

@@ -16,7 +16,8 @@ use haul_show::units;
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
-use crate::commands::{between, copy};
+use crate::commands::configured::between;
+use crate::commands::copy;
 
 /// Largest list, in bytes.
 const LIST_MAX: u64 = 1 << 30;

@@ -8,6 +8,7 @@ use haul_proto::path::escape;
 use haul_show as show;
 use haul_show::exit::Exit;
 
+use super::configured::copy_values;
 use super::copy;
 use super::next_program::hand_over;
 use crate::args::UsageError;
@@ -71,7 +72,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
             .remedy("scp [-i identity_file] [-J destination] [-l limit] [-o ssh_option] [-P port] source ... target")
             .into());
     }
-    Ok(copy::run(&super::copy_values(words, &operands)?, &operands)?.number())
+    Ok(copy::run(&copy_values(words, &operands)?, &operands)?.number())
 }
 
 /// Options of haul, and the operands.

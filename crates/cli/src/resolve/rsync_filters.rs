@@ -63,7 +63,8 @@ fn read_rules(name: &OsStr, links: LinkRules) -> io::Result<Vec<u8>> {
 
 /// Opens a file that an option names; `-` is standard input. A descriptor of this process is opened as it is.
 pub fn open_named(name: &OsStr, links: LinkRules) -> io::Result<Box<dyn Read>> {
-    let is_descriptor = ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| Path::new(name).starts_with(place));
+    let is_descriptor =
+        ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| Path::new(name).starts_with(place));
     Ok(match name {
         name if name == "-" => Box::new(io::stdin().lock()),
         name if is_descriptor => Box::new(File::open(name)?),

@@ -11,7 +11,7 @@ use haul_proto::path::escape;
 
 use super::command::{CommandValues, fill_in};
 use crate::launch::failure::LaunchScene;
-use crate::launch::ssh_settings::SettingsQuery;
+use crate::launch::ssh_settings::{SettingsQuery, keyword_of};
 use crate::launch::start_wait::TELLS_LOGIN;
 
 /// Example path of an administrator's haul, for hints.
@@ -108,11 +108,6 @@ fn connect_limit_s(access: &RemoteAccess) -> Option<u64> {
 /// Whether an ssh option lets ssh say even more than [`TELLS_LOGIN`].
 fn is_debugging(option: &str) -> bool {
     keyword_of(option).eq_ignore_ascii_case("LogLevel") && option.to_ascii_uppercase().contains("DEBUG")
-}
-
-/// Returns the keyword of an ssh option: `Keyword=value` or `Keyword value`.
-pub(super) fn keyword_of(option: &str) -> &str {
-    option.trim_start().split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default()
 }
 
 /// Returns the words of the user's own command that starts a worker.

@@ -22,6 +22,11 @@ const NEEDED: [(&str, &str); 4] = [
 /// Longest wait for the settings. A configuration may run commands (`Match exec`) or resolve names.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Returns the keyword of an ssh option: `Keyword=value` or `Keyword value`.
+pub(super) fn keyword_of(option: &str) -> &str {
+    option.trim_start().split(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default()
+}
+
 /// A running `ssh -G`.
 pub(super) struct SettingsQuery(Option<SpawnedChild>);
 

@@ -1,7 +1,7 @@
 //! Removes an entry that a user named, with everything below, children first.
 //!
 //! It uses open directories and single names, follows no link, crosses no mount point, and keeps its own stack. Memory
-//! has a page of names for each level. Removals that a copy makes are in [`crate::receiver::delete`]: those have
+//! has a page of names for each level. Removals that a copy makes are in `crate::receiver::delete`: those have
 //! filters, limits and backups.
 
 use std::collections::HashSet;

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use crate::fs::remove_tree::{ProtectedDirectories, RemovalError, TreeRemoval};
 use crate::fs::{Dir, DirectoryPages, FileStat, FollowLinks, SpecialFiles, WalkEntry, WalkOptions, Walker, lookup};
 use crate::receiver::place::existing_entry::entry_kind;
-use crate::worker::file_session::FileOperationError;
+use crate::worker::file_operation_error::FileOperationError;
 
 /// Bytes of names and links in one answer, about.
 const LISTED_BYTES: usize = 1 << 20;

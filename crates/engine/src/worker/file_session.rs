@@ -18,24 +18,23 @@ use std::thread;
 
 use haul_base::control_channel::ControlWriter;
 use haul_base::copy::account::{WorkDone, WorkKind};
-use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryKind;
 use haul_proto::limits::{FILE_OPERATIONS_AHEAD, SESSION_FILES_MAX};
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::ControlChannel;
-use haul_proto::wire::file_session::{FailedEntries, FileAnswer, FileFailure, FileOperation, OpenFileVersion};
+use haul_proto::wire::file_session::{FailedEntries, FileAnswer, FileOperation, OpenFileVersion};
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{FileType, OFlags};
-use rustix::io::Errno;
 
-use crate::fs::remove_tree::{ProtectedDirectories, RemovalError};
+use crate::fs::remove_tree::ProtectedDirectories;
 use crate::fs::{FileStat, lookup};
 use crate::net::rate_limiter::RateLimiter;
 use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
 use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::directory_operations::{self, OpenListing};
 use crate::worker::error::MessageOrderError;
+use crate::worker::file_operation_error::FileOperationError;
 
 /// An operation, or why a server refuses it.
 type PermittedOperation = Result<FileOperation, ClientRefusal>;
@@ -66,47 +65,6 @@ struct SessionWork {
     failed: AtomicU64,
     /// The first path, escaped.
     path: Mutex<String>,
-}
-
-/// A failed operation.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FileOperationError {
-    /// A system call failed.
-    #[error("{}", describe(.0))]
-    System(#[from] io::Error),
-    /// The server's limits exclude it.
-    #[error("{0}")]
-    Client(#[from] ClientRefusal),
-    /// It is a directory.
-    #[error("is a directory")]
-    Directory,
-    /// It is a directory, and its contents are not to be removed.
-    #[error("is a directory\nhaul rm -r removes it with everything in it")]
-    DirectoryToRemove,
-    /// It is no directory.
-    #[error("not a directory")]
-    NotDirectory,
-    /// It is never removed.
-    #[error("{0}")]
-    Removal(#[from] RemovalError),
-    /// The Request announced no changes.
-    #[error("this session changes nothing")]
-    ReadOnly,
-    /// It is no regular file.
-    #[error("not a regular file")]
-    NotRegular,
-    /// It changed after it was opened.
-    #[error("the file has changed since it was opened\nopen it again")]
-    Changed,
-    /// Too many are open.
-    #[error("a session holds at most {SESSION_FILES_MAX} files and listings open\nclose one of them")]
-    TooMany,
-    /// The number belongs to no open file.
-    #[error("no open file has this number")]
-    NotOpen,
-    /// The audit log does not work.
-    #[error("cannot write the audit log")]
-    AuditLog,
 }
 
 struct OpenFile {
@@ -324,30 +282,6 @@ fn version(stat: &FileStat) -> OpenFileVersion {
 
 fn path_of(path: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(path))
-}
-
-impl FileOperationError {
-    fn failure(&self) -> FileFailure {
-        match self {
-            Self::System(error) | Self::Removal(RemovalError::System(error)) => {
-                match error.raw_os_error().map(Errno::from_raw_os_error) {
-                    Some(Errno::NOENT | Errno::NOTDIR) => FileFailure::Gone,
-                    Some(Errno::ACCESS | Errno::PERM) => FileFailure::Denied,
-                    Some(Errno::EXIST) => FileFailure::Exists,
-                    _ => FileFailure::Other,
-                }
-            }
-            Self::Client(_) | Self::ReadOnly => FileFailure::Denied,
-            Self::Directory | Self::DirectoryToRemove => FileFailure::Directory,
-            Self::NotDirectory => FileFailure::NotDirectory,
-            Self::Removal(RemovalError::Protected | RemovalError::Mounted) => FileFailure::Protected,
-            Self::NotRegular => FileFailure::NotRegular,
-            Self::Changed => FileFailure::Changed,
-            Self::TooMany => FileFailure::TooMany,
-            Self::NotOpen => FileFailure::NotOpen,
-            Self::AuditLog => FileFailure::Other,
-        }
-    }
 }
 
 #[cfg(test)]

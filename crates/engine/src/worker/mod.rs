@@ -12,6 +12,7 @@ mod direct_sink;
 mod directory_operations;
 mod environment;
 mod error;
+mod file_operation_error;
 mod file_session;
 mod file_session_policy;
 mod inherited_pipes;

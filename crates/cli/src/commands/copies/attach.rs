@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_job::this_host::host_name;
+use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::terminal;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::record::{CopyRecord, RunReport, RunState};
-use super::{is_active, say};
 use crate::args::UsageError;
 
 /// Interval of looks at a copy.
@@ -31,7 +31,7 @@ pub fn print_log(record: &CopyRecord) -> anyhow::Result<()> {
 
 /// Follows a copy to its end, and returns its exit status. Ctrl-C ends only this command.
 pub fn attach(record: &CopyRecord) -> anyhow::Result<Exit> {
-    let mut follower = Follower { log: record.log()?, has_line: false };
+    let mut follower = LogFollower { log: record.log()?, has_line: false };
     follower.skip_old()?;
     loop {
         let state = record.state();
@@ -43,7 +43,7 @@ pub fn attach(record: &CopyRecord) -> anyhow::Result<Exit> {
                 return Ok(report.status.and_then(Exit::of_number).unwrap_or(Exit::Failed));
             }
             RunState::Lost(_) => {
-                say(&format!(
+                show::stderr().notice(&format!(
                     "{}: its process ended without a result\nhint: haul copies rerun {}",
                     record.name, record.name
                 ));
@@ -55,12 +55,12 @@ pub fn attach(record: &CopyRecord) -> anyhow::Result<Exit> {
 }
 
 /// Prints the log as it grows, with the progress below it on a terminal.
-struct Follower {
+struct LogFollower {
     log: Option<File>,
     has_line: bool,
 }
 
-impl Follower {
+impl LogFollower {
     fn skip_old(&mut self) -> io::Result<()> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let length = log.seek(SeekFrom::End(0))?;
@@ -102,7 +102,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for LogFollower {
     fn drop(&mut self) {
         let _ = self.clear();
     }
@@ -120,16 +120,16 @@ pub fn cancel(record: &CopyRecord) -> anyhow::Result<Exit> {
     }
     let process = Pid::from_raw(report.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     // The lock was still held after the process was opened: so it is that process.
-    if let (Some(process), true) = (process, is_active(&record.state())) {
+    if let (Some(process), true) = (process, record.state().is_active()) {
         pidfd_send_signal(process, Signal::TERM)?;
     }
     let since = Instant::now();
-    while is_active(&record.state()) {
+    while record.state().is_active() {
         if since.elapsed() > END {
             anyhow::bail!("{}: still running after {} s", record.name, END.as_secs());
         }
         thread::sleep(LOOK_EVERY);
     }
-    say(&format!("{} is cancelled\nhint: haul copies rerun {} resumes it", record.name, record.name));
+    show::stderr().notice(&format!("{} is cancelled\nhint: haul copies rerun {} resumes it", record.name, record.name));
     Ok(Exit::Done)
 }

@@ -11,12 +11,13 @@ use anyhow::Context;
 use haul_base::sys::describe::{describe, describe_start};
 use haul_base::sys::inherited_fds::keep_from_children;
 use haul_job::this_host::unix_seconds;
+use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::output::print;
 
 use super::logout::{Logout, logout};
+use super::planned::{planned, refuse_attached};
 use super::record::{Copies, CopyRecord, CopyRequest, RunState, stem};
-use super::{is_active, planned, refuse_attached, say};
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
@@ -59,7 +60,7 @@ fn is_quiet(values: &Values) -> bool {
 
 /// Starts a recorded copy again.
 pub fn rerun(record: &CopyRecord) -> anyhow::Result<Exit> {
-    if is_active(&record.state()) {
+    if record.state().is_active() {
         return Err(record.is_running_error().into());
     }
     std::env::set_current_dir(&record.request.directory)
@@ -72,7 +73,7 @@ pub fn rerun(record: &CopyRecord) -> anyhow::Result<Exit> {
 
 fn begin(record: &CopyRecord, logout: &Logout, is_quiet: bool) -> anyhow::Result<Exit> {
     if !is_quiet {
-        logout.warnings.iter().for_each(|warning| say(warning));
+        logout.warnings.iter().for_each(|warning| show::stderr().notice(warning));
     }
     let mut log = record.log_to_append()?;
     let from = log.seek(SeekFrom::End(0))?;
@@ -86,12 +87,13 @@ fn begin(record: &CopyRecord, logout: &Logout, is_quiet: bool) -> anyhow::Result
             log.seek(SeekFrom::Start(from))?;
             log.read_to_string(&mut text)?;
         }
-        text.lines().skip(1).for_each(|line| haul_show::stderr().plain(line));
+        text.lines().skip(1).for_each(|line| show::stderr().plain(line));
         return Ok(exit);
     }
     print(&format!("{}\n", record.name));
     if !is_quiet {
-        say(&format!("{} continues after logout\nhint: haul copies attach {}", record.name, record.name));
+        show::stderr()
+            .notice(&format!("{} continues after logout\nhint: haul copies attach {}", record.name, record.name));
     }
     Ok(Exit::Done)
 }
@@ -127,6 +129,6 @@ fn wait_for_streams(record: &CopyRecord, begun: f64, child: &mut Child) -> anyho
             _ => thread::sleep(LOOK_EVERY),
         }
     }
-    say(&format!("{}: still connecting", record.name));
+    show::stderr().notice(&format!("{}: still connecting", record.name));
     Ok(None)
 }

@@ -4,30 +4,27 @@
 
 mod attach;
 pub mod detach;
+mod figures;
 mod list;
 mod logout;
+mod planned;
 mod record;
 mod recorder;
 
 use std::ffi::{OsStr, OsString};
 
-use haul_base::copy::spec::PipeEnd;
-use haul_show as show;
-use haul_show::display::Mode;
 use haul_show::exit::Exit;
 #[cfg(test)]
 pub use list::CopyLine;
 pub use list::list;
 
-use self::record::{Copies, CopyRecord, RunState};
+use self::planned::planned;
+use self::record::{Copies, CopyRecord};
 use self::recorder::RecordedShow;
 use crate::args::local_files::LocalDisk;
-use crate::args::parse::{Command, CopiesAction, parse};
-use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags};
-use crate::commands::between;
+use crate::args::parse::{CopiesAction, parse};
+use crate::args::{Dialect, UsageError};
 use crate::commands::copy::{carry_out_as, display, notify};
-use crate::resolve::{Plan, plan, sync};
 
 /// Performs an action on the copy `name`.
 pub fn run(action: CopiesAction, name: &OsStr) -> anyhow::Result<Exit> {
@@ -39,23 +36,6 @@ pub fn run(action: CopiesAction, name: &OsStr) -> anyhow::Result<Exit> {
         CopiesAction::Rerun => detach::rerun(&record),
         CopiesAction::Run => run_recorded(&record),
     }
-}
-
-/// The plan of a copy or a sync, with options of configuration files. Other commands have none.
-fn planned(command: Command) -> anyhow::Result<Option<(Values, Plan)>> {
-    Ok(match command {
-        Command::Copy(values, operands) => {
-            let values = between(values, &operands)?;
-            let plan = plan(&values, &operands, false)?;
-            Some((values, plan))
-        }
-        Command::Sync(values, operands) => {
-            let values = between(values, &operands)?;
-            let plan = sync(&values, &operands, false)?;
-            Some((values, plan))
-        }
-        _ => None,
-    })
 }
 
 /// `haul copies run NAME`: the detached process.
@@ -73,7 +53,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
     if error.is::<UsageError>() { Exit::Usage } else { Exit::Failed }
 }
 
-fn perform(record: &CopyRecord, running: &record::Running) -> anyhow::Result<Exit> {
+fn perform(record: &CopyRecord, running: &record::RecordedRun) -> anyhow::Result<Exit> {
     let words: Vec<OsString> = record.request.words.clone();
     let Some((values, plan)) = planned(parse(Dialect::Haul, words, &LocalDisk)?)? else {
         return Err(anyhow::anyhow!("{}: the record holds no copy", record.name));
@@ -85,28 +65,4 @@ fn perform(record: &CopyRecord, running: &record::Running) -> anyhow::Result<Exi
     })?;
     notify(&values, exit, &[("HAUL_COPY", OsStr::new(&record.name)), ("HAUL_LOG", record.log_path().as_os_str())])?;
     Ok(exit)
-}
-
-/// Refuses copies that need the terminal, or another command's pipes.
-fn refuse_attached(values: &Values, plan: &Plan) -> Result<(), UsageError> {
-    let pipes = &plan.copy.options.pipes;
-    let standard = |end: &Option<PipeEnd>| matches!(end, Some(PipeEnd::Standard(_)));
-    let needs = match () {
-        () if standard(&pipes.source) => "its standard input",
-        () if standard(&pipes.target) => "its standard output",
-        () if plan.display.mode == Mode::Tui => "the terminal",
-        () if values.last(&flags::INFILES).is_some_and(|list| list == "-") => "its standard input",
-        () => return Ok(()),
-    };
-    Err(UsageError::new(format!("--detach: this copy needs {needs}")).remedy("omit --detach"))
-}
-
-/// Whether a state is that of a copy in progress.
-fn is_active(state: &RunState) -> bool {
-    matches!(state, RunState::Running(_))
-}
-
-/// Says something of `name` on standard error.
-fn say(text: &str) {
-    show::stderr().notice(text);
 }

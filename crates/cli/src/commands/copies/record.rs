@@ -18,11 +18,12 @@ use haul_base::sys::describe::describe;
 use haul_job::byte_words::{from_json, to_json};
 use haul_job::this_host::{boot_label, host_name, unix_seconds};
 use haul_proto::path::escape;
+use haul_show as show;
 use haul_show::exit::Exit;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 
-use super::recorder::CopyFigures;
+use super::figures::CopyFigures;
 use crate::args::UsageError;
 use crate::args::nearest::nearest;
 use crate::user_dirs::state_dir;
@@ -95,6 +96,13 @@ pub enum RunState {
     Ended(RunReport),
     /// Its process is gone without a result.
     Lost(RunReport),
+}
+
+impl RunState {
+    /// Whether a process is at work.
+    pub fn is_active(&self) -> bool {
+        matches!(self, Self::Running(_))
+    }
 }
 
 impl Copies {
@@ -295,7 +303,7 @@ impl CopyRecord {
     }
 
     /// Begins a run of this process; `None` while another one is at work.
-    pub fn run(&self) -> anyhow::Result<Option<Running>> {
+    pub fn run(&self) -> anyhow::Result<Option<RecordedRun>> {
         let lock = self.lock_file().map_err(|error| io_error(&self.path, error))?;
         let since = SystemTime::now();
         // Somebody may be looking, for a moment.
@@ -316,7 +324,7 @@ impl CopyRecord {
         };
         let state = LiveRun { held: Arc::clone(&self.held), file: self.path.join("run.json"), report: Arc::default() };
         state.write(|kept| *kept = report)?;
-        Ok(Some(Running { _lock: lock, state }))
+        Ok(Some(RecordedRun { _lock: lock, state }))
     }
 
     /// The error for a second run.
@@ -326,7 +334,7 @@ impl CopyRecord {
 }
 
 /// The run of this process, until it is dropped.
-pub struct Running {
+pub struct RecordedRun {
     _lock: File,
     state: LiveRun,
 }
@@ -339,7 +347,7 @@ pub struct LiveRun {
     report: Arc<Mutex<RunReport>>,
 }
 
-impl Running {
+impl RecordedRun {
     /// The state, for the display.
     pub fn state(&self) -> LiveRun {
         self.state.clone()
@@ -348,7 +356,7 @@ impl Running {
     /// Records the exit status.
     pub fn end(self, exit: Exit) {
         if let Err(error) = self.state.write(|report| report.status = Some(exit.number())) {
-            super::say(&error.to_string());
+            show::stderr().notice(&error.to_string());
         }
     }
 }

@@ -15,9 +15,9 @@ use haul_show::exit::Exit;
 use haul_show::output::print;
 
 use super::lines::kind;
-use crate::commands::copy_values;
+use crate::commands::configured::copy_values;
 use crate::commands::own_program::own_program;
-use crate::commands::read::{Warnings, operands};
+use crate::commands::session_place::{Warnings, operands};
 use crate::resolve::plan;
 use crate::signals::Watch;
 

@@ -27,8 +27,9 @@ use self::listing::List;
 use crate::args::parse::FileCommand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
+use crate::commands::configured::between;
 use crate::commands::own_program::own_program;
-use crate::commands::read::{Warnings, operands};
+use crate::commands::session_place::{Warnings, operands};
 use crate::resolve::plan;
 use crate::signals::Watch;
 
@@ -46,7 +47,7 @@ pub fn run(what: FileCommand, own: &Values, copy: &Values, places: &[OsString]) 
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None)?;
     let mut exit = Exit::Done;
     for (_, group) in groups {
-        let values = super::between(copy.clone(), &operands(&group))?;
+        let values = between(copy.clone(), &operands(&group))?;
         let ended = watch.during(|| of_host(what, own, &values, &group, &cancel))?;
         exit = if exit == Exit::Done { ended } else { exit };
         if ended == Exit::Interrupted {

@@ -7,7 +7,6 @@ use std::io::{self, BufRead, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use haul_base::copy::error::Error;
-use haul_base::copy::event::{Event, Observer};
 use haul_base::copy::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
 use haul_control::controller::file_session::{FileNumber, FileSession, FileSessionError};
@@ -21,16 +20,9 @@ use self::lines::{LINE_MAX, SessionAnswer, SessionRequest};
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
+use crate::commands::session_place::{Warnings, operands};
 use crate::resolve::plan;
 use crate::signals::Watch;
-
-/// What a copy from there would be: it has the host, the login and the credential.
-const TARGET: &str = "null:";
-
-/// The operands of the copy that reads from `places`.
-pub fn operands(places: &[OsString]) -> Vec<OsString> {
-    places.iter().cloned().chain([TARGET.into()]).collect()
-}
 
 /// Reads from `place`.
 pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit> {
@@ -170,15 +162,4 @@ fn perform(session: &mut FileSession, request: SessionRequest) -> Result<(Sessio
         SessionRequest::Remove(path, is_recursive) => SessionAnswer::removed(session.remove(&path, is_recursive)?),
     };
     Ok((answer, Vec::new()))
-}
-
-/// Shows warnings about the connection.
-pub struct Warnings;
-
-impl Observer for Warnings {
-    fn event(&mut self, event: &Event) {
-        if let Event::Warning(text) = event {
-            show::stderr().notice(text);
-        }
-    }
 }

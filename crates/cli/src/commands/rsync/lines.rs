@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use haul_base::copy::error::{Error, Outcome};
@@ -17,11 +16,11 @@ use haul_base::copy::summary::Summary;
 use haul_engine::fs::{MISSING, UNSAFE_LINK};
 use haul_show::Show;
 use haul_show::output_place::OutputPlace;
-use haul_show::terminal::takes_unicode;
 use haul_show::units::count;
 use rustix::fs::OFlags;
 
 use super::listing::list_line;
+use super::shown_name::shown;
 use super::status;
 use super::translate::{BackupPlace, RsyncMeaning};
 
@@ -331,28 +330,6 @@ impl RsyncLines {
             self.print(&format!("total size is {}  speedup is {}{dry}", count(size), speedup));
         }
     }
-}
-
-/// A name as rsync prints it: `\\#ooo` for control characters other than a tab, and for bytes that the locale lacks.
-pub(super) fn shown(name: &[u8]) -> String {
-    shown_in(name, *HAS_UNICODE)
-}
-
-/// Whether the locale has characters beyond ASCII.
-static HAS_UNICODE: LazyLock<bool> = LazyLock::new(takes_unicode);
-
-fn shown_in(name: &[u8], has_unicode: bool) -> String {
-    let mut text = String::with_capacity(name.len());
-    for chunk in name.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match (c.is_control() && c != '\t', c.is_ascii() || has_unicode) {
-                (false, true) => text.push(c),
-                _ => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\#{byte:03o}"))),
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\#{byte:03o}")));
-    }
-    text
 }
 
 /// A path without slashes at its end; `/` stays.

@@ -11,7 +11,7 @@ use haul_show::units::count;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::lines::shown;
+use super::shown_name::shown;
 
 /// The line of a source's entry: mode, size, time and name.
 pub fn list_line(source: &Path, what: EntryKind, path: &[u8], has_links: bool) -> io::Result<String> {

@@ -4,6 +4,7 @@
 
 mod lines;
 mod listing;
+mod shown_name;
 mod status;
 mod stop_time;
 mod translate;
@@ -28,6 +29,7 @@ use rustix::io::Errno;
 use self::lines::RsyncLines;
 use self::translate::{RsyncMeaning, translate};
 use self::words::RsyncLine;
+use super::configured::copy_values;
 use super::copy;
 use super::next_program::hand_over;
 use crate::args::letters::with;
@@ -86,7 +88,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         return Ok(status::PLACE);
     }
     anchor(&mut meaning, &mut operands, links)?;
-    let values = super::copy_values(std::mem::take(&mut meaning.words), &operands)?;
+    let values = copy_values(std::mem::take(&mut meaning.words), &operands)?;
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
@@ -164,12 +166,7 @@ fn usage() -> String {
 }
 
 /// A list of `--files-from` as haul reads lists: without comments, and with paths relative to the source.
-fn relative_list(
-    list: &OsStr,
-    is_null: bool,
-    has_directories: bool,
-    links: LinkRules,
-) -> anyhow::Result<OsString> {
+fn relative_list(list: &OsStr, is_null: bool, has_directories: bool, links: LinkRules) -> anyhow::Result<OsString> {
     let shown = escape(list.as_bytes());
     let mut text = Vec::new();
     let read = open_named(list, links).and_then(|mut file| file.read_to_end(&mut text));

@@ -93,13 +93,20 @@ impl TargetTree {
     }
 
     /// Reports a directory that gets the source's metadata, and returns whether it is new, and that.
-    fn end_of(&self, parent: &Dir, name: &Name, is_new: bool, meta: Option<&EntryMetadata>) -> Option<(bool, EntryMetadata)> {
+    fn end_of(
+        &self,
+        parent: &Dir,
+        name: &Name,
+        is_new: bool,
+        meta: Option<&EntryMetadata>,
+    ) -> Option<(bool, EntryMetadata)> {
         let meta = *meta.filter(|_| self.copy.request.directory.keeps_parents)?;
         let place = EntryLocation::Operand(0);
         let entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more: None };
         let reasons = || {
             let there = FileStat::at_name(&*parent.fd().ok()?, name, FollowLinks::Itself).ok()?;
-            Some(self.metadata_reasons(parent, name, &entry, &there)).filter(|reasons| *reasons != ChangeReasons::default())
+            Some(self.metadata_reasons(parent, name, &entry, &there))
+                .filter(|reasons| *reasons != ChangeReasons::default())
         };
         let change = if is_new { Some(ChangeKind::Made) } else { reasons().map(ChangeKind::Adjusted) };
         if let Some(change) = change {
