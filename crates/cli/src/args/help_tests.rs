@@ -69,7 +69,6 @@ fn short_help() {
       demo                      copy generated data on this machine
       help [TOPIC]              explain an option, a command or a topic
       man [COMMAND]             print the manual page, or that of a command
-      completions SHELL         print completions for bash, zsh or fish
       ls, du, mkdir, rm PATH    files here or at host:path
 
     Options used most:
