@@ -253,7 +253,7 @@ fn links_of_other_users_lead_to_no_list_rules_or_target() {
     let sandbox = Sandbox::new();
     for (number, line) in [
         "-a --files-from=list s t",
-        "-a --files-from=list --insecure-links s t",
+        "-a --files-from=list --insecure-links s t/",
         "-a --exclude-from=rules --insecure-links s/ t",
         "-a s/ there",
         "-a s/ there/new/",
@@ -268,7 +268,7 @@ fn links_of_other_users_lead_to_no_list_rules_or_target() {
             plant(&sandbox, &place);
             let run = shell(&sandbox, &format!("cd {place} && exec {program} {line}")).run();
             let ends = ["t", "o", "o/dir"].map(|end| sandbox.path(&place).join(end));
-            (run.status, ends.map(|end| end.exists().then(|| listing(&end))))
+            (run.status, ends.map(|end| end.is_dir().then(|| listing(&end))))
         });
         assert_eq!(ours, theirs, "rsync {line}");
     }

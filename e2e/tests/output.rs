@@ -171,7 +171,7 @@ fn the_version_and_the_help_are_on_standard_output() {
     for flag in ["--help", "-h"] {
         let run = sandbox.haul([flag]).run().succeeds();
         assert!(run.stdout.lines().count() <= 40, "more than a screen\n{}", run.account());
-        for word in ["--recursive", "--dry-run", "sweep", "completions"] {
+        for word in ["--recursive", "--dry-run", "sweep", "copies"] {
             assert!(run.stdout.contains(word), "{word}\n{}", run.account());
         }
         assert_eq!(run.stderr, "");

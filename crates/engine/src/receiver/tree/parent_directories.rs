@@ -13,7 +13,7 @@ use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
 use haul_proto::sync::{ChangeKind, ChangeReasons};
 use haul_proto::wire::list_batch::ListedKinds;
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{FileType, Mode, fchmod};
 
 use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks};
@@ -103,9 +103,16 @@ impl TargetTree {
         let meta = *meta.filter(|_| self.copy.request.directory.keeps_parents)?;
         let place = EntryLocation::Operand(0);
         let entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more: None };
+        let there = match is_new {
+            true => None,
+            false => parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself)).ok(),
+        };
+        // With --keep-dirlinks, what the link leads to stays as it is.
+        if there.as_ref().is_some_and(|there| there.kind == FileType::Symlink) {
+            return None;
+        }
         let reasons = || {
-            let there = FileStat::at_name(&*parent.fd().ok()?, name, FollowLinks::Itself).ok()?;
-            Some(self.metadata_reasons(parent, name, &entry, &there))
+            Some(self.metadata_reasons(parent, name, &entry, there.as_ref()?))
                 .filter(|reasons| *reasons != ChangeReasons::default())
         };
         let change = if is_new { Some(ChangeKind::Made) } else { reasons().map(ChangeKind::Adjusted) };
@@ -159,8 +166,8 @@ pub(crate) fn parents(entry: &Entry) -> &[EntryMetadata] {
 fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
     let there = parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself));
     let refusal = match there.map(|stat| stat.kind) {
-        Ok(rustix::fs::FileType::Directory) | Err(_) => return error,
-        Ok(rustix::fs::FileType::Symlink) => OverwriteRefusal::LinkForDirectory,
+        Ok(FileType::Directory) | Err(_) => return error,
+        Ok(FileType::Symlink) => OverwriteRefusal::LinkForDirectory,
         Ok(_) => OverwriteRefusal::NotDirectory,
     };
     io::Error::other(refusal.text())
