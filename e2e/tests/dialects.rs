@@ -254,7 +254,7 @@ fn links_of_other_users_lead_to_no_list_rules_or_target() {
     for (number, line) in [
         "-a --files-from=list s t",
         "-a --files-from=list --insecure-links s t/",
-        "-a --exclude-from=rules --insecure-links s/ t",
+        "-a --insecure-links --exclude-from=rules s/ t",
         "-a s/ there",
         "-a s/ there/new/",
         "-a --insecure-links s/ there",

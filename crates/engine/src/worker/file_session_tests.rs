@@ -1,3 +1,4 @@
+use haul_proto::wire::file_session::FileFailure;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
