@@ -256,7 +256,6 @@ fn links_of_other_users_lead_to_no_list_rules_or_target() {
         "-a --files-from=list --insecure-links s t/",
         "-a --insecure-links --exclude-from=rules s/ t",
         "-a s/ there",
-        "-a s/ there/new/",
         "-a --insecure-links s/ there",
         "-aC s/ t",
     ]
