@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// So slow that a copy is found at work.
-const SLOW: [&str; 2] = ["--xfrrate", "2m"];
+const SLOW: [&str; 2] = ["--xfrrate", "512k"];
 
 /// A sandbox with a state directory and a file that takes a while.
 fn sandbox() -> Sandbox {
@@ -56,11 +56,11 @@ fn process(sandbox: &Sandbox, name: &str) -> i32 {
 fn a_detached_copy_is_listed_followed_and_complete() {
     let sandbox = sandbox();
     let begun = Instant::now();
-    let run = haul(&sandbox, &["--detach", "--xfrrate", "8m", "big", "to"]).run().succeeds();
+    let run = haul(&sandbox, &["--detach", "--xfrrate", "3m", "big", "to"]).run().succeeds();
     assert!(begun.elapsed() < LIMIT / 2);
     assert_eq!(run.stdout, "to-1\n", "{}", run.account());
     assert_eq!(state(&sandbox, "to-1"), "running");
-    prints(&sandbox, &["copies"], &["to-1", "running", "haul --detach --xfrrate 8m big to"]);
+    prints(&sandbox, &["copies"], &["to-1", "running", "haul --detach --xfrrate 3m big to"]);
     prints(&sandbox, &["copies", "attach", "to-1"], &["1 file, 20.0 MB"]);
     compare(&sandbox.path("big"), &sandbox.path("to")).unwrap();
     assert_eq!(state(&sandbox, "to-1"), "done");
@@ -76,14 +76,14 @@ fn a_detached_copy_is_listed_followed_and_complete() {
 fn a_detached_copy_has_its_own_session_and_nothing_of_the_caller() {
     let sandbox = sandbox();
     // A pipe that ends only once everybody has closed it, as descriptor 7 and as the output of the command.
-    let script = "exec 7>&1; exec \"$0\" --detach=held --xfrrate 2m big to 2>&1";
+    let script = "exec 7>&1; exec \"$0\" --detach=held --xfrrate 256k big to 2>&1";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(haul_e2e::haul_binary()).current_dir(sandbox.path("")).stdin(Stdio::null());
     command.env("HOME", sandbox.home()).env("XDG_STATE_HOME", sandbox.path("state"));
     let begun = Instant::now();
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(begun.elapsed() < Duration::from_secs(8), "the pipe lasted as long as the copy");
+    assert!(begun.elapsed() < LIMIT, "the pipe lasted as long as the copy");
     let pid = process(&sandbox, "held");
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let session: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap().parse().unwrap();
