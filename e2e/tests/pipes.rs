@@ -194,14 +194,16 @@ fn broken_streams_lose_no_data_of_a_pipe() {
         // Of the streams at work: one that breaks before it has proven itself was never there, and is done without.
         let ports = || {
             let at_work = connections().into_iter().filter(|connection| connection.carried >= F as u64);
-            at_work.map(|connection| connection.near).collect::<Vec<_>>()
+            at_work.map(|connection| (connection.near, connection.far)).collect::<Vec<_>>()
         };
         for _ in 0..4 {
             assert!(within(LIMIT, || running.try_wait().unwrap().is_some() || ports().len() >= 3), "{:?}", ports());
             let now = ports();
-            let Some(port) = now.get(now.len() / 2) else { break };
-            let _ = pair.near.run("ss", ["-K", "sport", "=", &format!(":{port}")]);
-            within(Duration::from_secs(3), || !ports().contains(port));
+            let Some((near, far)) = now.get(now.len() / 2) else { break };
+            // ssh's connection may have the same port at this end.
+            let [sport, dport] = [near, far].map(|port| format!(":{port}"));
+            let _ = pair.near.run("ss", ["-K", "sport", "=", &sport, "and", "dport", "=", &dport]);
+            within(Duration::from_secs(3), || !ports().contains(&(*near, *far)));
         }
         let status = running.wait().unwrap();
         let mut said = String::new();
