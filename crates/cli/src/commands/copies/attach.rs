@@ -39,9 +39,7 @@ pub fn attach(record: &CopyRecord) -> anyhow::Result<Exit> {
         match state {
             RunState::Running(report) => follower.show(record, &report),
             RunState::New => return Err(UsageError::new(format!("{} has not run yet", record.name)).into()),
-            RunState::Ended(report) => {
-                return Ok(report.status.and_then(Exit::of_number).unwrap_or(Exit::Failed));
-            }
+            RunState::Ended(report) => return Ok(report.exit()),
             RunState::Lost(_) => {
                 show::stderr().notice(&format!(
                     "{}: its process ended without a result\nhint: haul copies rerun {}",

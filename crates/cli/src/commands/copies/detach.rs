@@ -1,7 +1,7 @@
 //! Starts detached copies.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::process::{Child, Command as Process, Stdio};
 use std::thread;
@@ -75,9 +75,7 @@ fn begin(record: &CopyRecord, logout: &Logout, is_quiet: bool) -> anyhow::Result
     if !is_quiet {
         logout.warnings.iter().for_each(|warning| show::stderr().notice(warning));
     }
-    let mut log = record.log_to_append()?;
-    let from = log.seek(SeekFrom::End(0))?;
-    writeln!(log, "$ {}", record.request.shown())?;
+    let (log, from) = record.begin_log()?;
     let begun = unix_seconds();
     let mut child = spawn(record, logout.needs_scope, log)?;
     let ended = wait_for_streams(record, begun, &mut child)?;
@@ -123,7 +121,7 @@ fn wait_for_streams(record: &CopyRecord, begun: f64, child: &mut Child) -> anyho
         match record.state() {
             RunState::Running(report) if report.started >= begun && report.figures.is_connected => return Ok(None),
             RunState::Ended(report) if report.started >= begun => {
-                return Ok(Some(report.status.and_then(Exit::of_number).unwrap_or(Exit::Failed)));
+                return Ok(Some(report.exit()));
             }
             _ if is_gone => return Ok(Some(Exit::Failed)),
             _ => thread::sleep(LOOK_EVERY),

@@ -42,9 +42,8 @@ pub fn list(values: &Values) -> anyhow::Result<Exit> {
     if records.is_empty() && !is_json {
         show::stderr().plain("no copies\nhint: haul --detach SOURCE... TARGET starts one that outlives this shell");
     }
-    for record in &records {
-        let state = record.state();
-        print(&if is_json { encode(&line(record, &state)) } else { row(record, &state) });
+    for (record, state) in &records {
+        print(&if is_json { encode(&line(record, state)) } else { row(record, state) });
     }
     Ok(Exit::Done)
 }

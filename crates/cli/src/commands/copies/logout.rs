@@ -17,7 +17,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 pub struct Logout {
     /// systemd ends the processes of a session: the copy needs a scope of its own.
     pub needs_scope: bool,
-    /// What is to be said.
+    /// Warnings, with their hints.
     pub warnings: Vec<String>,
 }
 

@@ -5,11 +5,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use haul_base::held_directory::HeldDirectory;
@@ -21,6 +21,7 @@ use haul_proto::path::escape;
 use haul_show as show;
 use haul_show::exit::Exit;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::figures::CopyFigures;
@@ -106,34 +107,32 @@ impl RunState {
 }
 
 impl Copies {
-    /// Opens the records, and removes those of copies that ended long ago.
+    /// Opens the records.
     pub fn open() -> anyhow::Result<Self> {
         let path = state_dir().context("no state directory: neither XDG_STATE_HOME nor HOME is set")?.join("copies");
-        let copies = Self { held: Arc::new(HeldDirectory::looked_up(&path)?), path };
-        copies.prune();
-        Ok(copies)
+        Ok(Self { held: Arc::new(HeldDirectory::looked_up(&path)?), path })
     }
 
-    fn prune(&self) {
-        let now = unix_seconds();
-        for record in self.all().unwrap_or_default() {
-            let last = match record.state() {
-                RunState::Running(_) => continue,
+    /// All copies with their states, the oldest first. Removes the records of those that ended long ago, and skips
+    /// other entries.
+    pub fn all(&self) -> anyhow::Result<Vec<(CopyRecord, RunState)>> {
+        let names = self.held.names(&self.path).map_err(|error| io_error(&self.path, error))?;
+        let records = names.iter().filter_map(|name| self.read(name.to_str()?).ok().flatten());
+        let (now, mut kept) = (unix_seconds(), Vec::new());
+        for record in records {
+            let state = record.state();
+            let last = match &state {
+                RunState::Running(_) => now,
                 RunState::New => record.request.created,
                 RunState::Ended(report) | RunState::Lost(report) => report.reported,
             };
-            if now - last > KEPT_FOR.as_secs_f64() {
-                let _ = self.held.remove_tree(&record.path);
+            match now - last > KEPT_FOR.as_secs_f64() {
+                true => drop(self.held.remove_tree(&record.path)),
+                false => kept.push((record, state)),
             }
         }
-    }
-
-    /// All copies, the oldest first. What is no record is left out.
-    pub fn all(&self) -> anyhow::Result<Vec<CopyRecord>> {
-        let names = self.held.names(&self.path).map_err(|error| io_error(&self.path, error))?;
-        let mut records: Vec<_> = names.iter().filter_map(|name| self.read(name.to_str()?).ok().flatten()).collect();
-        records.sort_by(|a, b| a.request.created.total_cmp(&b.request.created));
-        Ok(records)
+        kept.sort_by(|(a, _), (b, _)| a.request.created.total_cmp(&b.request.created));
+        Ok(kept)
     }
 
     fn read(&self, name: &str) -> anyhow::Result<Option<CopyRecord>> {
@@ -154,7 +153,7 @@ impl Copies {
         let found = name.to_str().filter(|name| is_name(name)).map(|name| self.read(name)).transpose()?.flatten();
         let unknown = || {
             let records = self.all().unwrap_or_default();
-            let names: Vec<_> = records.iter().map(|record| record.name.as_str()).collect();
+            let names: Vec<_> = records.iter().map(|(record, _)| record.name.as_str()).collect();
             let error = UsageError::new(format!("no copy is called {}", escape(name.as_bytes())));
             match nearest(&name.to_string_lossy(), &names) {
                 Some(near) => error.remedy(format!("did you mean {near}")),
@@ -164,8 +163,9 @@ impl Copies {
         Ok(found.ok_or_else(unknown)?)
     }
 
-    /// Creates a record: of the name that was asked for, or of a free one that begins with `stem`.
+    /// Creates a record: of the name that was asked for, or of a free one that begins with `stem`. Removes old ones.
     pub fn create(&self, asked: Option<&str>, stem: &str, request: CopyRequest) -> anyhow::Result<CopyRecord> {
+        self.all()?;
         let name = match asked {
             Some(name) if !is_name(name) => {
                 return Err(UsageError::new(format!("--detach={}: not a name", escape(name.as_bytes())))
@@ -258,9 +258,15 @@ impl CopyRecord {
         self.path.join("log")
     }
 
-    /// Opens the log to append to it.
-    pub fn log_to_append(&self) -> anyhow::Result<File> {
-        self.held.append(&self.log_path()).map_err(|error| io_error(&self.log_path(), error))
+    /// Opens the log to append to it, writes the command line, and returns where that begins.
+    pub fn begin_log(&self) -> anyhow::Result<(File, u64)> {
+        let begin = || {
+            let mut log = self.held.append(&self.log_path())?;
+            let from = log.seek(SeekFrom::End(0))?;
+            writeln!(log, "$ {}", self.request.shown())?;
+            Ok((log, from))
+        };
+        begin().map_err(|error| io_error(&self.log_path(), error))
     }
 
     /// Opens the log to read it; `None` before the first run.
@@ -299,19 +305,21 @@ impl CopyRecord {
 
     fn is_locked(&self) -> bool {
         let shared = self.lock_file().map(|file| flock(file, FlockOperation::NonBlockingLockShared));
-        matches!(shared, Ok(Err(rustix::io::Errno::WOULDBLOCK)))
+        matches!(shared, Ok(Err(Errno::WOULDBLOCK)))
     }
 
     /// Begins a run of this process; `None` while another one is at work.
     pub fn run(&self) -> anyhow::Result<Option<RecordedRun>> {
         let lock = self.lock_file().map_err(|error| io_error(&self.path, error))?;
-        let since = SystemTime::now();
-        // Somebody may be looking, for a moment.
-        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if since.elapsed().unwrap_or(LOCK_WAIT) >= LOCK_WAIT {
-                return Ok(None);
+        let since = Instant::now();
+        loop {
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) if since.elapsed() >= LOCK_WAIT => return Ok(None),
+                // Somebody may be looking, for a moment.
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(10)),
+                Err(error) => return Err(io_error(&self.path.join("lock"), error.into())),
             }
-            std::thread::sleep(Duration::from_millis(10));
         }
         let now = unix_seconds();
         let report = RunReport {
@@ -362,7 +370,7 @@ impl RecordedRun {
 }
 
 impl LiveRun {
-    /// Changes the report, and writes it. The copy goes on without its record.
+    /// Changes the report, and writes it. A copy continues without its record.
     pub fn write(&self, change: impl FnOnce(&mut RunReport)) -> anyhow::Result<()> {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut report);
@@ -373,6 +381,11 @@ impl LiveRun {
 }
 
 impl RunReport {
+    /// How it ended.
+    pub fn exit(&self) -> Exit {
+        self.status.and_then(Exit::of_number).unwrap_or(Exit::Failed)
+    }
+
     fn json(&self) -> Value {
         json!({
             "pid": self.pid,

@@ -74,7 +74,7 @@ fn of_host(
     copy.options.source.patterns &= what != FileCommand::Mkdir;
     let mut session = match FileSession::open(&mut copy, changes, &own_program(), cancel, &mut Warnings) {
         Ok(session) => session,
-        Err(error) => return Ok(told(error)),
+        Err(error) => return Ok(report_end(error)),
     };
     let is_json = own.is_set(&flags::JSON);
     let mut work = FileWork { session: &mut session, is_json, exit: Exit::Done };
@@ -89,14 +89,14 @@ fn of_host(
         match done {
             Ok(()) => {}
             Err(FileSessionError::Operation { text, .. }) => work.fail(place, place.path.as_os_str().as_bytes(), &text),
-            Err(FileSessionError::Over(error)) => return Ok(told(error)),
+            Err(FileSessionError::Over(error)) => return Ok(report_end(error)),
         }
     }
     Ok(work.exit)
 }
 
-/// Tells an error that ends a session.
-fn told(error: Error) -> Exit {
+/// Reports an error that ends a session.
+fn report_end(error: Error) -> Exit {
     show::stderr().error(&error.to_string());
     Exit::of(&Err(error))
 }
