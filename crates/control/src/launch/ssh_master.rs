@@ -25,8 +25,7 @@ use rustix::process::geteuid;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::launch::prompt::peer_of;
-use crate::launch::ssh_settings::SshSettings;
-use crate::launch::ssh_settings::keyword_of;
+use crate::launch::ssh_settings::{SshSettings, keyword_of};
 
 /// How long a master stays without a session, in ssh's words.
 const PERSIST: &str = "ControlPersist=60";

@@ -69,7 +69,7 @@ pub fn remove_name(dir: &Dir, name: &Name, kind: FileType) -> io::Result<bool> {
 
 /// A removal in progress.
 pub struct TreeRemoval<'a> {
-    /// What is never removed.
+    /// Directories that are never removed.
     pub protected: &'a ProtectedDirectories,
     /// Called for each removed entry, and each one that stays, with its path below the first directory.
     pub tell: &'a mut dyn FnMut(Vec<u8>, FileType, Result<(), RemovalError>),
@@ -167,7 +167,7 @@ impl TreeRemoval<'_> {
                     levels.push(left);
                     return;
                 }
-                removed => self.told(above, name, FileType::Directory, removed),
+                removed => self.report(above, name, FileType::Directory, removed),
             };
         if let Some(above) = levels.last_mut() {
             above.count(is_gone);
@@ -176,11 +176,11 @@ impl TreeRemoval<'_> {
 
     fn remove_one(&mut self, dir: &Dir, name: &Name, kind: FileType) -> bool {
         let removed = remove_name(dir, name, kind);
-        self.told(dir, name, kind, removed)
+        self.report(dir, name, kind, removed)
     }
 
-    /// Tells of a removal. Returns whether nothing is left.
-    fn told(&mut self, dir: &Dir, name: &Name, kind: FileType, removed: io::Result<bool>) -> bool {
+    /// Reports a removal. Returns whether nothing is left.
+    fn report(&mut self, dir: &Dir, name: &Name, kind: FileType, removed: io::Result<bool>) -> bool {
         let is_gone = removed.is_ok();
         match removed {
             Ok(true) => (self.tell)(dir.path_of(name.as_bytes()), kind, Ok(())),

@@ -58,12 +58,7 @@ fn found(dir: impl AsFd, name: &[u8], flags: AtFlags) -> io::Result<FoundEntry> 
         FileType::Symlink => readlinkat(&dir, name, Vec::new())?.into_bytes(),
         _ => Vec::new(),
     };
-    Ok(FoundEntry { mode: mode_of(kind) | u32::from(meta.mode), size, modified: meta.modified, points_to })
-}
-
-/// The type as in `st_mode`.
-fn mode_of(kind: FileType) -> u32 {
-    kind.as_raw_mode()
+    Ok(FoundEntry { mode: kind.as_raw_mode() | u32::from(meta.mode), size, modified: meta.modified, points_to })
 }
 
 /// A listing in progress.
@@ -94,7 +89,7 @@ impl OpenListing {
             for (name, kind) in names {
                 let entry = match self.has_details {
                     true => found(&*self.pages.dir().fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW),
-                    false => Ok(FoundEntry { mode: mode_of(kind), ..FoundEntry::default() }),
+                    false => Ok(FoundEntry { mode: kind.as_raw_mode(), ..FoundEntry::default() }),
                 };
                 match entry {
                     Ok(entry) => {
@@ -182,7 +177,7 @@ pub(super) fn make_directory(path: &Path, has_parents: bool, mode: u16) -> Resul
     Ok(was_missing)
 }
 
-/// Removes an entry; with `is_recursive`, a directory with everything below. `tell` is told of each entry by its path.
+/// Removes an entry; with `is_recursive`, a directory with everything below. `tell` gets the path of each entry.
 pub(super) fn remove(
     path: &[u8],
     is_recursive: bool,

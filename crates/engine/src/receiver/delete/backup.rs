@@ -21,6 +21,7 @@ use rustix::fs::{AtFlags, FileType, Mode, linkat, mkdirat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::fs::meta::apply_with;
+use crate::fs::remove_tree::remove_name;
 use crate::fs::trusted_links::LinkRules;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::counter::add;
@@ -249,11 +250,7 @@ impl Removals {
     /// `false` if there is no such entry.
     pub(crate) fn remove_or_back_up(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let Some(backup) = self.backup.as_ref().filter(|backup| backup.original(name).is_none()) else {
-            return match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty()) {
-                Ok(()) => Ok(true),
-                Err(Errno::NOENT) => Ok(false),
-                Err(error) => Err(error.into()),
-            };
+            return remove_name(dir, name, FileType::RegularFile);
         };
         let is_there = backup.move_here(dir, name)?;
         add(&self.copy.reporter.sync.backed_up, u64::from(is_there));

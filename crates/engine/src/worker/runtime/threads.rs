@@ -227,12 +227,12 @@ pub(super) fn report_load(shared: &RuntimeShared) {
         if !shared.pause(resource_metrics::CHECK_EVERY) {
             return;
         }
-        shared.target.iter().for_each(|target| target.mark_progress(&mut before));
         match sample % resource_metrics::SAMPLES_PER_REPORT {
             0 => {
                 shared.report_load();
                 shared.report_source_streams();
                 shared.report_activity();
+                shared.target.iter().for_each(|target| target.mark_progress(&mut before));
                 shared.reporters().for_each(Reporter::report_slowest);
             }
             _ => drop(shared.sample_metrics()),
