@@ -54,7 +54,7 @@ impl Hasher for EntryHasher {
 }
 
 /// Identifier of a data stream within one session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct StreamId(pub u16);
 
 /// The network path of a stream: the index of its address in the list sent to the connecting end.

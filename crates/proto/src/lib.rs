@@ -11,6 +11,7 @@ mod codec;
 pub mod commit_queue;
 pub mod compression;
 pub mod cpus;
+pub mod crawling_streams;
 pub mod delta;
 pub mod diagnose;
 pub mod encoding;

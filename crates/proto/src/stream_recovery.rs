@@ -7,10 +7,13 @@
 //! If new streams open and their data is not acknowledged either, large packets may be lost on the path (a smaller MTU,
 //! and no ICMP). All streams are then opened again, once, with small segments.
 //!
+//! Streams that crawl are given up, too ([`crate::crawling_streams`]).
+//!
 //! The engine supplies samples; the decision uses no clock.
 
 use std::collections::BTreeMap;
 
+use crate::crawling_streams::CrawlDetector;
 use crate::ids::StreamId;
 
 /// Time without acknowledgement after which a stream is given up, if the path is alive.
@@ -31,7 +34,7 @@ const UNANSWERED_US: u64 = 60_000_000;
 const SAMPLE_US_MAX: u64 = 1_000_000;
 
 /// State of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamSample {
     /// The stream.
     pub stream: StreamId,
@@ -39,6 +42,10 @@ pub struct StreamSample {
     pub acknowledged_bytes: u64,
     /// Whether data was sent and nothing came back since. A receiver with a full window responds, so it does not count.
     pub unanswered: bool,
+    /// Whether data waits to be sent or acknowledged.
+    pub has_data: bool,
+    /// Time for which the receiver had no room, so far.
+    pub receiver_limited_us: u64,
 }
 
 /// Actions for the engine.
@@ -76,6 +83,7 @@ pub struct StreamRecovery {
     attempts: u32,
     /// Streams requested at any time and not opened yet.
     owed: u32,
+    crawl: CrawlDetector,
 }
 
 /// Time that a stream was not acknowledged.
@@ -169,6 +177,11 @@ impl StreamRecovery {
         let mut give_up: Vec<_> = stalled.map(|(stream, _)| *stream).collect();
         if self.suspect_large_packets(answered, healed) {
             give_up = streams.iter().map(|seen| seen.stream).collect();
+        }
+        if lifeless_us == 0 {
+            give_up.extend(self.crawl.sample(elapsed_us, streams));
+            give_up.sort_unstable();
+            give_up.dedup();
         }
         give_up.iter().for_each(|_| self.stream_lost());
         let live = u16::try_from(streams.len() - give_up.len()).unwrap_or(u16::MAX);

@@ -26,7 +26,7 @@ impl Path {
     fn comes(&mut self) {
         let stream = StreamId(self.next);
         self.next += 1;
-        self.streams.insert(stream, StreamSample { stream, acknowledged_bytes: 0, unanswered: false });
+        self.streams.insert(stream, StreamSample { stream, ..StreamSample::default() });
         self.recovery.stream_added(u16::try_from(self.streams.len()).unwrap());
     }
 

@@ -56,8 +56,9 @@ pub struct PathMeasurement {
 impl PathMeasurement {
     /// Adds a stream with an established connection.
     pub fn alive(&mut self, stream: StreamId, info: &TcpInfo) {
-        let &TcpInfo { acknowledged_bytes, is_unanswered: unanswered, .. } = info;
-        self.streams.push(StreamSample { stream, acknowledged_bytes, unanswered });
+        let &TcpInfo { acknowledged_bytes, is_unanswered: unanswered, has_data, .. } = info;
+        let receiver_limited_us = micros(info.busy.receiver_limited);
+        self.streams.push(StreamSample { stream, acknowledged_bytes, unanswered, has_data, receiver_limited_us });
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(acknowledged_bytes);
         self.busy += info.busy.all;
     }

@@ -24,6 +24,7 @@ mod place {
     pub const SND_CWND: usize = 80;
     pub const TOTAL_RETRANS: usize = 100;
     pub const BYTES_ACKED: usize = 120;
+    pub const NOTSENT_BYTES: usize = 144;
     pub const MIN_RTT_US: usize = 148;
     pub const DATA_SEGS_OUT: usize = 156;
     pub const DELIVERY_RATE: usize = 160;
@@ -46,6 +47,8 @@ pub struct TcpInfo {
     pub is_established: bool,
     /// Whether sent data has no answer. A closed window is an answer.
     pub is_unanswered: bool,
+    /// Whether data waits to be sent or acknowledged.
+    pub has_data: bool,
     /// Smoothed round-trip time.
     pub round_trip: Duration,
     /// The shortest round-trip time.
@@ -135,6 +138,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(TcpInfo {
         is_established: info[place::STATE] == ESTABLISHED,
         is_unanswered: short(place::UNACKED) > 0 && is_behind || info[place::PROBES] >= PROBES_UNANSWERED,
+        has_data: short(place::UNACKED) > 0 || short(place::NOTSENT_BYTES) > 0,
         round_trip: Duration::from_micros(short(place::RTT_US)),
         round_trip_min: Duration::from_micros(short(place::MIN_RTT_US)),
         acknowledged_bytes: long(place::BYTES_ACKED),
