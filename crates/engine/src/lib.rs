@@ -13,6 +13,7 @@ pub mod policy;
 
 pub mod fs;
 pub mod metrics;
+mod replica;
 
 mod io;
 mod net;

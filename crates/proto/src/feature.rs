@@ -40,6 +40,8 @@ features! {
     PATTERNS = 7, "patterns";
     /// rsync's filter rules.
     RSYNC_RULES = 8, "rsync-rules";
+    /// Replica sessions.
+    TWOWAY = 9, "two-way";
 }
 
 impl Features {
@@ -49,8 +51,10 @@ impl Features {
     }
 
     /// Features that every copy requires.
-    pub const REQUIRED: Features =
-        Features(Self::ALL.0 & !(Self::RANGES.0 | Self::FILE_SESSIONS.0 | Self::PATTERNS.0 | Self::RSYNC_RULES.0));
+    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::OPTIONAL);
+
+    const OPTIONAL: u64 =
+        Self::RANGES.0 | Self::FILE_SESSIONS.0 | Self::PATTERNS.0 | Self::RSYNC_RULES.0 | Self::TWOWAY.0;
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

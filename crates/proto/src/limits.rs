@@ -174,6 +174,16 @@ pub const FILE_OPERATIONS_AHEAD: usize = 16;
 pub const LISTED_ENTRIES_MAX: usize = 16_384;
 /// Most failed entries that an answer names.
 pub const FAILED_ENTRIES_MAX: usize = 100;
+/// Most paths, updates or actions in one step of a replica session.
+pub const REPLICA_BATCH_MAX: usize = 4096;
+/// A step or answer of a replica session is sent once its paths have this many bytes.
+pub const REPLICA_BATCH_BYTES: usize = 1 << 20;
+/// Most updates of a replica in one run.
+pub const REPLICA_UPDATES_MAX: u64 = 1 << 27;
+/// Most generations of an archive.
+pub const REPLICA_GENERATIONS_MAX: usize = 8;
+/// Longest machine-id(5), or name of a host.
+pub const MACHINE_ID_MAX: usize = 256;
 
 /// Longest name of a congestion control in bytes (Linux has 15).
 pub const CONGESTION_MAX: usize = 16;

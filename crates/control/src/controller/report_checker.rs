@@ -179,7 +179,7 @@ impl RequestedReports {
             ReportRequirement::List => self.lists,
             ReportRequirement::Measurement => self.measures,
             // A copy has none, or had its answer before.
-            ReportRequirement::FileSession | ReportRequirement::Expansion => false,
+            ReportRequirement::FileSession | ReportRequirement::Replica | ReportRequirement::Expansion => false,
         }
     }
 }

@@ -31,3 +31,25 @@ pub fn is_served(magic: u64) -> bool {
 pub fn clones_blocks(magic: u64) -> bool {
     [0x9123_683e, 0x5846_5342].contains(&magic)
 }
+
+/// FAT (linux/magic.h).
+const FAT: u64 = 0x4d44;
+/// exFAT (linux/magic.h).
+const EXFAT: u64 = 0x2011_bab0;
+/// NTFS, by ntfs3 and by ntfs-3g's older driver (linux/magic.h, fs/ntfs3).
+const NTFS: [u64; 2] = [0x7366_746e, 0x5346_544e];
+
+/// Whether a file system keeps no modes.
+pub fn is_without_modes(magic: u64) -> bool {
+    [FAT, EXFAT].contains(&magic) || NTFS.contains(&magic)
+}
+
+/// Largest error of the times that a file system keeps, in nanoseconds.
+pub fn time_error_ns(magic: u64) -> u32 {
+    match magic {
+        FAT => 2_000_000_000,
+        EXFAT => 10_000_000,
+        _ if NTFS.contains(&magic) => 100,
+        _ => 0,
+    }
+}

@@ -10,6 +10,7 @@ use crate::sys::confine::ConfineBounds;
 use crate::worker::error::MessageOrderError;
 use crate::worker::file_session::FileSessionRuntime;
 use crate::worker::measure::MeasureBench;
+use crate::worker::replica_runtime::ReplicaRuntime;
 use crate::worker::runtime::CopyEnds;
 
 /// The work of a worker, as far as Requests have come.
@@ -21,6 +22,8 @@ pub(super) struct AssignedWork {
     pub bench: Option<MeasureBench>,
     /// The file session, for a worker that is neither source nor target.
     pub files: Option<FileSessionRuntime>,
+    /// The replica session, for a worker that is neither source nor target.
+    pub replica: Option<ReplicaRuntime>,
 }
 
 impl AssignedWork {

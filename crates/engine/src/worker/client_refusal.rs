@@ -19,6 +19,11 @@ pub enum ClientRefusal {
     /// A measurement of the host.
     #[error("a server permits no measurements\nprobe its host over ssh")]
     Measurement,
+    /// Two-way synchronisation.
+    #[error(
+        "a server permits no two-way synchronisation: it keeps no archives for its clients\nsynchronise with its host over ssh"
+    )]
+    Replica,
     /// Source arguments from a list.
     #[error("a server reads no lists of files\nname the files, or a directory with -r")]
     FileList,

@@ -11,6 +11,7 @@ use haul_proto::path::escape;
 use crate::net::stream::StreamError;
 use crate::policy::audit::AuditError;
 use crate::policy::{PolicyFileError, PolicyRefusal};
+use crate::replica::ReplicaError;
 use crate::source::expansion::ExpansionError;
 use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::measure::MeasureError;
@@ -76,6 +77,12 @@ pub enum MessageOrderError {
     /// A file session in a copy.
     #[error("protocol error: file session during a copy")]
     FileSessionDuringCopy,
+    /// A replica session in a copy.
+    #[error("protocol error: replica session during a copy")]
+    ReplicaDuringCopy,
+    /// A step without a replica session, or before the answer to the one before.
+    #[error("protocol error: step of a replica session out of order")]
+    ReplicaStep,
     /// A file operation without a file session.
     #[error("protocol error: file operation without a file session")]
     FileOperation,
@@ -160,6 +167,12 @@ pub enum RequestRefusal {
     /// The patterns of the sources cannot be expanded.
     #[error("{0}")]
     Expansion(#[from] ExpansionError),
+    /// The replica cannot be synchronised.
+    #[error("{0}")]
+    Replica(#[from] ReplicaError),
+    /// The host's audit log records copies alone.
+    #[error("the audit log of this host records no two-way synchronisation")]
+    AuditReplica,
 }
 
 impl RequestRefusal {
@@ -168,9 +181,13 @@ impl RequestRefusal {
         match self {
             Self::Client(_) | Self::CongestionControl { .. } | Self::Expansion(_) => true,
             Self::Target { usage, .. } => *usage,
-            Self::PolicyFile(_) | Self::Policy(_) | Self::AuditLog(_) | Self::AuditDigests | Self::Measurement(_) => {
-                false
-            }
+            Self::PolicyFile(_)
+            | Self::Policy(_)
+            | Self::AuditLog(_)
+            | Self::AuditDigests
+            | Self::Measurement(_)
+            | Self::Replica(_)
+            | Self::AuditReplica => false,
         }
     }
 }

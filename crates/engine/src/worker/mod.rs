@@ -19,6 +19,7 @@ mod inherited_pipes;
 pub mod measure;
 mod predecessor;
 mod process;
+mod replica_runtime;
 mod request_policy;
 pub(crate) mod resource_metrics;
 pub(crate) mod runtime;

@@ -16,6 +16,7 @@ use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns};
 use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::measure::MeasureRequest;
+use haul_proto::wire::replica_session::{ReplicaAnswer, ReplicaRequest};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::sandbox::Confinement;
@@ -30,6 +31,7 @@ use crate::net::stream::window;
 use crate::policy::PolicyRule;
 use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::receiver::{TargetReceiver, WorkerContext};
+use crate::replica::ReplicaSession;
 use crate::source::Source;
 use crate::source::expansion::{Expansion, expand};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
@@ -44,6 +46,7 @@ use crate::worker::file_session::{FileSessionRights, FileSessionRuntime};
 use crate::worker::inherited_pipes::InheritedPipes;
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
+use crate::worker::replica_runtime::ReplicaRuntime;
 use crate::worker::resource_metrics::SystemGauges;
 use crate::worker::runtime::CopyRuntime;
 
@@ -144,10 +147,14 @@ impl WorkerProcess {
             | ControllerMessage::Target(_)
             | ControllerMessage::Measure(_)
             | ControllerMessage::FileSession(_)
+            | ControllerMessage::Replica(_)
             | ControllerMessage::Expand(_) => {
                 self.prepare(message)?;
             }
             ControllerMessage::FileOperation(operation) => self.queue_operation(Ok(operation))?,
+            ControllerMessage::ReplicaStep(step) => {
+                self.work.replica.as_ref().ok_or(MessageOrderError::ReplicaStep)?.queue(step)?;
+            }
             ControllerMessage::Listen { address } => {
                 self.confine()?;
                 self.connections.listen(self.work.settings()?, address, self.running.as_ref());
@@ -211,6 +218,10 @@ impl WorkerProcess {
                 return Err(MessageOrderError::FileSessionDuringCopy.into());
             }
             ControllerMessage::FileSession(request) => self.begin_file_session(&request)?,
+            ControllerMessage::Replica(_) if self.work.is_copy() => {
+                return Err(MessageOrderError::ReplicaDuringCopy.into());
+            }
+            ControllerMessage::Replica(request) => self.begin_replica_session(&request)?,
             ControllerMessage::Measure(_) if self.work.is_copy() => {
                 return Err(MessageOrderError::MeasurementDuringCopy.into());
             }
@@ -308,6 +319,29 @@ impl WorkerProcess {
         Ok(())
     }
 
+    /// Opens a replica, enters the sandbox, and performs steps from now on.
+    fn begin_replica_session(&mut self, request: &ReplicaRequest) -> Result<(), WorkerError> {
+        self.watchdog.set_silence_ms(request.silence_ms);
+        self.confined = true;
+        let mut bounds = ConfineBounds::new(ConfineNetwork::None);
+        let opened = ReplicaSession::open(request, self.environment.state_dir.as_deref(), &mut bounds);
+        let session = match opened {
+            Ok(session) => session,
+            Err(error) => {
+                self.refuse(&RequestRefusal::Replica(error));
+                return Ok(());
+            }
+        };
+        if bounds.enforce_with_filter().confinement == Confinement::None {
+            self.environment.policy.check(PolicyRule::SandboxRequired)?;
+        }
+        let place = session.place();
+        let runtime = ReplicaRuntime::start(self.control.clone(), session).map_err(WorkerError::Thread)?;
+        self.work.replica = Some(runtime);
+        self.report(&WorkerMessage::ReplicaAnswer(ReplicaAnswer::Ready(place)));
+        Ok(())
+    }
+
     fn queue_operation(&self, operation: Result<FileOperation, ClientRefusal>) -> Result<(), MessageOrderError> {
         match &self.work.files {
             Some(session) => session.queue(operation),
@@ -337,6 +371,9 @@ impl WorkerProcess {
         }
         let audit = self.environment.audit.as_ref();
         let audit = audit.map_err(|error| RequestRefusal::AuditLog(Arc::clone(error)))?;
+        if audit.is_some() && matches!(message, ControllerMessage::Replica(_)) {
+            return Err(RequestRefusal::AuditReplica);
+        }
         let (settings, path) = match message {
             ControllerMessage::Source(request) => (&request.settings, request.operands.first()),
             ControllerMessage::Target(request) => (&request.settings, Some(&request.path)),
@@ -447,17 +484,16 @@ impl WorkerProcess {
 
     /// Stops the copy, and accounts for the work.
     pub fn end(self) -> (WorkerEnd, WorkAccount) {
-        let AssignedWork { source, target, bench, files } = self.work;
-        let is_idle = self.running.is_none() && bench.is_none() && files.is_none();
+        let AssignedWork { source, target, bench, files, replica } = self.work;
+        let is_session = files.is_some() || replica.is_some();
+        let is_idle = self.running.is_none() && bench.is_none() && !is_session;
         let measured = bench.is_some_and(MeasureBench::end);
-        let ended = match measured
-            || files.is_some() && !self.watchdog.is_unheard()
-            || self.running.is_some_and(CopyRuntime::end)
-        {
-            true => WorkerEnd::Done,
-            false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
-            false => WorkerEnd::Undone,
-        };
+        let ended =
+            match measured || is_session && !self.watchdog.is_unheard() || self.running.is_some_and(CopyRuntime::end) {
+                true => WorkerEnd::Done,
+                false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
+                false => WorkerEnd::Undone,
+            };
         target.iter().for_each(|target| target.parts.tree.end_quota());
         let received = target.as_ref().map(|target| target.parts.copy.did());
         let did = received.or_else(|| source.as_ref().map(|source| source.did()));

@@ -66,6 +66,7 @@ impl ClientLimits {
             ControllerMessage::FileSession(request) => self.hold_file_session(request),
             ControllerMessage::FileOperation(operation) => self.hold_file_operation(operation),
             ControllerMessage::Expand(request) => self.hold_expansion(request),
+            ControllerMessage::Replica(_) | ControllerMessage::ReplicaStep(_) => Err(ClientRefusal::Replica),
         }
     }
 

@@ -8,9 +8,8 @@ use std::io::{ErrorKind, Read};
 use super::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use crate::codec::{Wire, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::entry::{EntryMetadata, SpecialFile, Timestamp};
+use crate::entry::{EntryMetadata, SpecialFile};
 use crate::error::ProtocolError;
-use crate::field_codecs::Varint;
 use crate::integrity::Digest;
 use crate::limits::{PATH_MAX, SYMLINK_MAX};
 
@@ -77,14 +76,6 @@ wire_struct! {
         pub entries: u64,
         /// BLAKE3 of the agreed state: equal at both ends.
         pub agreed: Digest,
-    }
-}
-
-wire_struct! {
-    struct StampRecord {
-        inode: u64 as Varint,
-        modified: Timestamp,
-        changed: Timestamp,
     }
 }
 
@@ -317,6 +308,16 @@ fn decode_path(last: Option<&TreePath>, reader: &mut Reader<'_>) -> Decoded<Tree
     }
 }
 
+impl Wire for ReplicaEntry {
+    fn encode(&self, out: &mut Writer) {
+        encode_entry(self, out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        decode_entry(reader)
+    }
+}
+
 fn encode_entry(entry: &ReplicaEntry, out: &mut Writer) {
     let ReplicaEntry { content, metadata, stamp } = entry;
     let has_attributes = metadata.attributes != Digest::default();
@@ -343,9 +344,7 @@ fn encode_entry(entry: &ReplicaEntry, out: &mut Writer) {
     if has_attributes {
         out.raw(&metadata.attributes);
     }
-    if let Some(FileStamp { inode, modified, changed }) = *stamp {
-        StampRecord { inode, modified, changed }.encode(out);
-    }
+    stamp.iter().for_each(|stamp| stamp.encode(out));
 }
 
 fn decode_entry(reader: &mut Reader<'_>) -> Decoded<ReplicaEntry> {
@@ -364,8 +363,7 @@ fn decode_entry(reader: &mut Reader<'_>) -> Decoded<ReplicaEntry> {
     };
     let basic = EntryMetadata::decode(reader)?;
     let attributes = if has(HAS_ATTRIBUTES) { reader.array()? } else { Digest::default() };
-    let stamp = if has(HAS_STAMP) { Some(StampRecord::decode(reader)?) } else { None };
-    let stamp = stamp.map(|StampRecord { inode, modified, changed }| FileStamp { inode, modified, changed });
+    let stamp = if has(HAS_STAMP) { Some(FileStamp::decode(reader)?) } else { None };
     Ok(ReplicaEntry { content, metadata: ReplicaMetadata { basic, attributes }, stamp })
 }
 

@@ -3,15 +3,18 @@
 //! A kill between the two ends' writes leaves them one generation apart. The base is then the newest that both have, so
 //! what the last run made equal shows as equal updates.
 
+use crate::codec::wire_struct;
 use crate::integrity::Digest;
 
-/// An archive that an end holds, read to its end without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generation {
-    /// Its number.
-    pub number: u64,
-    /// Digest of the agreed state.
-    pub agreed: Digest,
+wire_struct! {
+    /// An archive that an end holds, read to its end without an error.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Generation {
+        /// Its number.
+        pub number: u64,
+        /// Digest of the agreed state.
+        pub agreed: Digest,
+    }
 }
 
 /// Returns the newest generation that both ends have with the same digest. `None`: a union merge, in which nothing is

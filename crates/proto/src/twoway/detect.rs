@@ -4,19 +4,22 @@
 use super::entry::{PathEntry, ReplicaContent, ReplicaEntry, TreePath};
 use super::join::{AtPath, TreeJoin};
 use super::merge::MetadataRules;
+use crate::codec::wire_struct;
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
 
-/// One side's update of a path since the base.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplicaUpdate {
-    /// The path.
-    pub path: TreePath,
-    /// The entry of the base; `None` where there was none.
-    pub archived: Option<ReplicaEntry>,
-    /// The entry that was found; `None` where there is none any more.
-    pub found: Option<ReplicaEntry>,
+wire_struct! {
+    /// One side's update of a path since the base.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReplicaUpdate {
+        /// The path.
+        pub path: TreePath,
+        /// The entry of the base; `None` where there was none.
+        pub archived: Option<ReplicaEntry>,
+        /// The entry that was found; `None` where there is none any more.
+        pub found: Option<ReplicaEntry>,
+    }
 }
 
 impl AtPath for ReplicaUpdate {

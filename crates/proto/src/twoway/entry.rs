@@ -3,9 +3,11 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::encoding::Decoded;
+use crate::codec::{Wire, wire_struct};
+use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{EntryMetadata, SpecialFile, Timestamp};
 use crate::error::ProtocolError;
+use crate::field_codecs::Varint;
 use crate::integrity::Digest;
 use crate::limits::PATH_MAX;
 use crate::path::{Name, escape};
@@ -58,6 +60,16 @@ impl Ord for TreePath {
 impl PartialOrd for TreePath {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+impl Wire for TreePath {
+    fn encode(&self, out: &mut Writer) {
+        out.bytes(&self.0);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Self::new(reader.bytes(PATH_MAX, "a path")?)
     }
 }
 
@@ -132,15 +144,17 @@ pub struct ReplicaMetadata {
 /// Seconds within which a file's later change may leave its stamp as it is: the coarsest time of a file system (FAT).
 const COARSEST_S: u64 = 2;
 
-/// What shows, together with the size, that a file was not written to (`stat(2)`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileStamp {
-    /// `st_ino`.
-    pub inode: u64,
-    /// `st_mtime`, as this side has it.
-    pub modified: Timestamp,
-    /// `st_ctime`.
-    pub changed: Timestamp,
+wire_struct! {
+    /// What shows, together with the size, that a file was not written to (`stat(2)`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct FileStamp {
+        /// `st_ino`.
+        pub inode: u64 as Varint,
+        /// `st_mtime`, as this side has it.
+        pub modified: Timestamp,
+        /// `st_ctime`.
+        pub changed: Timestamp,
+    }
 }
 
 impl FileStamp {

@@ -1,26 +1,29 @@
 //! Metadata: what is compared, and how changes of both sides are merged, field by field.
 
 use super::entry::{ReplicaContent, ReplicaEntry, ReplicaMetadata};
+use crate::codec::wire_struct;
 use crate::entry::Timestamp;
 
 /// Owner's rights without which nothing can be made in a directory: a new one has them at first.
 pub const DIRECTORY_WORK_MODE: u16 = 0o700;
 
-/// The metadata that both ends can hold, and how exactly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MetadataRules {
-    /// Compares modes (of links, never).
-    pub mode: bool,
-    /// Compares owners and groups.
-    pub owner: bool,
-    /// Compares times of modification (of directories, never).
-    pub modified: bool,
-    /// Compares extended attributes.
-    pub attributes: bool,
-    /// Times that differ by at most this are equal, in nanoseconds.
-    pub window_ns: u32,
-    /// Hashes every file, whatever its stamp.
-    pub digest_all: bool,
+wire_struct! {
+    /// The metadata that both ends can hold, and how exactly.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct MetadataRules {
+        /// Compares modes (of links, never).
+        pub mode: bool,
+        /// Compares owners and groups.
+        pub owner: bool,
+        /// Compares times of modification (of directories, never).
+        pub modified: bool,
+        /// Compares extended attributes.
+        pub attributes: bool,
+        /// Times that differ by at most this are equal, in nanoseconds.
+        pub window_ns: u32,
+        /// Hashes every file, whatever its stamp.
+        pub digest_all: bool,
+    }
 }
 
 impl MetadataRules {

@@ -17,13 +17,17 @@ pub mod renames;
 #[cfg(test)]
 mod samples;
 
-/// One of the two replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ReplicaSide {
-    /// The first of the command line.
-    A,
-    /// The second.
-    B,
+use crate::codec::wire_enum;
+
+wire_enum! {
+    /// One of the two replicas.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ReplicaSide: "replica" {
+        /// The first of the command line.
+        A = 1,
+        /// The second.
+        B = 2,
+    }
 }
 
 impl ReplicaSide {

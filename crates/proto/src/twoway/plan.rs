@@ -7,48 +7,53 @@ use super::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, TreePath}
 use super::join::{AtPath, TreeJoin};
 use super::merge::{DIRECTORY_WORK_MODE, MetadataRules};
 use super::reconcile::{PathDecision, PathVerdict};
+use crate::codec::{wire_enum, wire_struct};
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
 
-/// What an action does at its side.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ActionKind {
-    /// Makes a directory, in place of a file if one is there. Its mode has [`DIRECTORY_WORK_MODE`] added.
-    MakeDirectory,
-    /// Copies contents and metadata from the other side, in place of what is there.
-    Copy {
-        /// The state that the other side must still be in.
-        source: ReplicaEntry,
-    },
-    /// Renames a file of this side to this path, where nothing is, and sets its metadata.
-    Move {
-        /// Where it is.
-        from: TreePath,
-        /// The state that it must still be in.
-        source: ReplicaEntry,
-    },
-    /// Sets metadata.
-    SetMetadata,
-    /// Removes a file or an empty directory.
-    Delete,
+wire_enum! {
+    /// What an action does at its side.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum ActionKind: "action of a plan" {
+        /// Makes a directory, in place of a file if one is there. Its mode has [`DIRECTORY_WORK_MODE`] added.
+        MakeDirectory = 1,
+        /// Copies contents and metadata from the other side, in place of what is there.
+        Copy {
+            /// The state that the other side must still be in.
+            source: ReplicaEntry,
+        } = 2,
+        /// Renames a file of this side to this path, where nothing is, and sets its metadata.
+        Move {
+            /// Where it is.
+            from: TreePath,
+            /// The state that it must still be in.
+            source: ReplicaEntry,
+        } = 3,
+        /// Sets metadata.
+        SetMetadata = 4,
+        /// Removes a file or an empty directory.
+        Delete = 5,
+    }
 }
 
-/// One step of a plan. It is performed at once or not at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TwowayAction {
-    /// The path.
-    pub path: TreePath,
-    /// The side that changes.
-    pub side: ReplicaSide,
-    /// What is done.
-    pub kind: ActionKind,
-    /// The entry that results; `None` for a deletion.
-    pub entry: Option<ReplicaEntry>,
-    /// The state that this side must still be in. A file without a stamp is as this side's archive has it.
-    pub expected: Option<ReplicaEntry>,
-    /// A new name for the file that a directory or a copy replaces.
-    pub keep_as: Option<TreePath>,
+wire_struct! {
+    /// One step of a plan. It is performed at once or not at all.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TwowayAction {
+        /// The path.
+        pub path: TreePath,
+        /// The side that changes.
+        pub side: ReplicaSide,
+        /// What is done.
+        pub kind: ActionKind,
+        /// The entry that results; `None` for a deletion.
+        pub entry: Option<ReplicaEntry>,
+        /// The state that this side must still be in. A file without a stamp is as this side's archive has it.
+        pub expected: Option<ReplicaEntry>,
+        /// A new name for the file that a directory or a copy replaces.
+        pub keep_as: Option<TreePath>,
+    }
 }
 
 /// A path on which both sides agree once its actions are done.
@@ -247,13 +252,15 @@ pub struct MadeFile {
     pub digest: Option<Digest>,
 }
 
-/// A change of the archive.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchiveChange {
-    /// The path.
-    pub path: TreePath,
-    /// The entry with this side's stamp; `None`: it is no longer in the archive.
-    pub entry: Option<ReplicaEntry>,
+wire_struct! {
+    /// A change of the archive.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ArchiveChange {
+        /// The path.
+        pub path: TreePath,
+        /// The entry with this side's stamp; `None`: it is no longer in the archive.
+        pub entry: Option<ReplicaEntry>,
+    }
 }
 
 impl AtPath for ArchiveChange {

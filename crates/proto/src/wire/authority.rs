@@ -52,6 +52,8 @@ pub enum ReportRequirement {
     Measurement,
     /// A FileSession request.
     FileSession,
+    /// A Replica request.
+    Replica,
     /// An Expand without an answer.
     Expansion,
 }
@@ -110,6 +112,7 @@ impl WorkerMessage {
             Self::Finished(_) => ("Finished", WorkerEnds::BOTH, WORKING, R::None),
             Self::Measured(_) => ("Measured", WorkerEnds::BOTH, PREPARING, R::Measurement),
             Self::FileAnswer(_) => ("FileAnswer", WorkerEnds::BOTH, PREPARING, R::FileSession),
+            Self::ReplicaAnswer(_) => ("ReplicaAnswer", WorkerEnds::BOTH, PREPARING, R::Replica),
             Self::Expanded(_) => ("Expanded", WorkerEnds::SOURCE, PREPARING, R::Expansion),
             Self::Fatal { .. } => ("Fatal", WorkerEnds::BOTH, AFTER_HELLO, R::None),
         };

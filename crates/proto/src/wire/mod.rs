@@ -20,6 +20,7 @@ pub mod owners;
 pub mod pipe;
 pub mod preserve;
 pub mod ranges;
+pub mod replica_session;
 pub mod report;
 pub mod request;
 pub mod resource_metrics;

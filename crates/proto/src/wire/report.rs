@@ -6,6 +6,7 @@ use super::difference::Difference;
 use super::expansion::ExpandedPatterns;
 use super::file_session::FileAnswer;
 use super::measure::MeasureAnswer;
+use super::replica_session::ReplicaAnswer;
 use super::sandbox::SandboxReport;
 use crate::codec::{OfType, from_bytes, to_bytes, wire_enum, wire_struct};
 use crate::delta::options::DeltaCounters;
@@ -149,6 +150,8 @@ wire_enum! {
         FileAnswer(answer: FileAnswer) = 30,
         /// Answer to Expand.
         Expanded(expanded: ExpandedPatterns) = 31,
+        /// The answer to a step of a replica session, or to its Request.
+        ReplicaAnswer(answer: ReplicaAnswer) = 32,
         /// This end cannot continue.
         Fatal {
             /// Whether the other end broke the protocol; the copy is not retried then.

@@ -9,6 +9,7 @@ use super::file_session::{FileOperation, FileSessionRequest};
 use super::handshake::CipherSuite;
 use super::measure::MeasureRequest;
 use super::pipe::PipeKind;
+use super::replica_session::{ReplicaRequest, ReplicaStep};
 use super::route::Route;
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::{OfType, from_bytes, to_bytes, wire_enum, wire_struct};
@@ -89,6 +90,10 @@ wire_enum! {
         FileOperation(operation: FileOperation) = 17,
         /// Before a Source or FileSession request: expand patterns; the reply is Expanded.
         Expand(request: ExpandRequest) = 18,
+        /// Begin a replica session, as neither source nor target; the reply is a ReplicaAnswer.
+        Replica(request: ReplicaRequest) = 19,
+        /// A step of the replica session; the reply is a ReplicaAnswer.
+        ReplicaStep(step: ReplicaStep) = 20,
     }
 }
 

@@ -1,0 +1,45 @@
+//! The look at a path just before it is changed, or used as the source of a copy.
+
+use std::collections::BTreeMap;
+
+use haul_proto::twoway::detect::{PathLook, look};
+use haul_proto::twoway::entry::{FileStamp, ReplicaEntry, TreePath};
+use haul_proto::twoway::merge::MetadataRules;
+
+use super::root::ReplicaRoot;
+use super::scan::ScannedReplica;
+
+/// What an end knows of its paths during a run.
+pub struct ReplicaView {
+    /// The root.
+    pub root: ReplicaRoot,
+    /// The scan.
+    pub scan: ScannedReplica,
+    /// What is compared.
+    pub rules: MetadataRules,
+    /// Stamps that this run's actions left.
+    pub made: BTreeMap<TreePath, FileStamp>,
+}
+
+impl ReplicaView {
+    /// Whether a path still is as it was scanned, or as an action of this run left it. What is only the source of a copy
+    /// is read anyway.
+    pub fn is_untouched(&self, path: &TreePath, expected: Option<&ReplicaEntry>, is_source: bool) -> bool {
+        let Ok(found) = self.root.entry(path) else { return false };
+        let expected = expected.cloned().map(|mut entry| {
+            entry.stamp = self.made.get(path).copied().or(entry.stamp).or_else(|| self.scan.stamp(path));
+            entry
+        });
+        match look(expected.as_ref(), found.as_ref(), self.scan.started, &self.rules) {
+            PathLook::Untouched => true,
+            PathLook::Touched => false,
+            PathLook::Unsure => is_source || self.has_digest(path, expected.as_ref(), found.as_ref()),
+        }
+    }
+
+    fn has_digest(&self, path: &TreePath, expected: Option<&ReplicaEntry>, found: Option<&ReplicaEntry>) -> bool {
+        let known = expected.and_then(|entry| entry.content.fingerprint()).map(|(_, digest)| digest);
+        let stamp = found.and_then(|entry| entry.stamp);
+        known.is_some() && known == stamp.and_then(|stamp| self.root.digest(path, stamp))
+    }
+}

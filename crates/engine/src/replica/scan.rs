@@ -1,0 +1,272 @@
+//! The scan of a replica: its walk, in the order of the tree, joined with the archive.
+
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::Arc;
+
+use haul_base::copy::spec::Symlinks;
+use haul_proto::entry::{EntryMetadata, Timestamp};
+use haul_proto::filter::FilterScope;
+use haul_proto::filter::definition::{FileLimits, FilterOptions};
+use haul_proto::path::Name;
+use haul_proto::twoway::archive::ArchiveError;
+use haul_proto::twoway::detect::{DetectUpdates, DetectedChange, ReplicaUpdate, resolve};
+use haul_proto::twoway::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
+use haul_proto::twoway::merge::MetadataRules;
+use rustix::fs::{Mode, OFlags, openat};
+
+use super::error::ReplicaError;
+use super::root::{ReplicaRoot, entry_of, now};
+use super::root_id::is_own;
+use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker};
+
+/// Entries that do not belong to a replica.
+pub struct ReplicaFilter(Option<WalkFilter>);
+
+/// What a scan found.
+pub struct ScannedReplica {
+    /// This host's clock at its start.
+    pub started: Timestamp,
+    /// All entries, in order, without digests.
+    pub entries: Vec<PathEntry>,
+    /// Number of entries in the base.
+    pub archived: u64,
+    /// Updates, in order.
+    pub updates: Vec<ReplicaUpdate>,
+    /// Files that were hashed and are unchanged.
+    pub restamped: BTreeMap<TreePath, PathEntry>,
+    /// Number of files that were hashed.
+    pub hashed: u64,
+}
+
+impl ReplicaFilter {
+    /// Parses patterns. Other filters are refused: both ends have to exclude the same paths, present or not.
+    pub fn new(filters: &FilterOptions) -> Result<Self, ReplicaError> {
+        if !filters.files.is_empty() || filters.limits != FileLimits::default() {
+            return Err(ReplicaError::FilterKind);
+        }
+        WalkFilter::new(filters).map(Self).map_err(|error| ReplicaError::Filter(error.to_string()))
+    }
+
+    /// Leaves excluded paths out of an archive, as a walk leaves them out of a tree.
+    pub fn visible<'f>(
+        &'f self,
+        entries: impl Iterator<Item = Result<PathEntry, ArchiveError>> + 'f,
+    ) -> impl Iterator<Item = Result<PathEntry, ArchiveError>> + 'f {
+        let mut hides = HiddenPaths::new(self.0.as_ref());
+        entries.filter(move |entry| entry.as_ref().map_or(true, |entry| !hides.hides(entry)))
+    }
+}
+
+/// Excluded paths of a sequence in the order of the tree.
+struct HiddenPaths<'f> {
+    filter: Option<&'f WalkFilter>,
+    /// Scopes of the directories above the next path, outermost first.
+    scopes: Vec<(Option<TreePath>, Arc<FilterScope>)>,
+    hidden: Option<TreePath>,
+}
+
+impl<'f> HiddenPaths<'f> {
+    fn new(filter: Option<&'f WalkFilter>) -> Self {
+        let root = filter.and_then(|filter| filter.scope(None, &[], 0).ok());
+        Self { filter, scopes: root.into_iter().map(|scope| (None, scope)).collect(), hidden: None }
+    }
+
+    fn hides(&mut self, PathEntry { path, entry }: &PathEntry) -> bool {
+        let Some(filter) = self.filter else { return false };
+        if self.hidden.as_ref().is_some_and(|hidden| path.is_below(hidden)) {
+            return true;
+        }
+        while self.scopes.last().is_some_and(|(dir, _)| dir.as_ref().is_some_and(|dir| !path.is_below(dir))) {
+            self.scopes.pop();
+        }
+        let (Some((_, above)), Ok(name)) = (self.scopes.last(), Name::new(path.split_name().1)) else { return false };
+        let is_directory = entry.content.is_directory();
+        if filter.matcher().leaves_out(above, name.as_bytes(), is_directory) {
+            self.hidden = is_directory.then(|| path.clone());
+            return true;
+        }
+        if is_directory && let Ok(scope) = filter.scope(Some((Arc::clone(above), name)), &[], 0) {
+            self.scopes.push((Some(path.clone()), scope));
+        }
+        false
+    }
+}
+
+/// Walks a replica. An entry that cannot be read ends the run: at the other end it would look removed.
+fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<Vec<PathEntry>, ReplicaError> {
+    let failed = |path: Vec<u8>, error| ReplicaError::Unreadable(path, error);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // A listing of its own.
+    let opened = root.dir.fd().and_then(|fd| Dir::from_fd(openat(&*fd, c".", flags, Mode::empty())?));
+    let options = WalkOptions {
+        recursive: true,
+        symlinks: Symlinks::Keep,
+        skip: None,
+        one_file_system: false,
+        is_filtered: filter.0.is_some(),
+        nodes: SpecialFiles { devices: true, specials: true },
+        only_counts_files: false,
+    };
+    let mut entries = Vec::new();
+    let mut own: Option<Dir> = None;
+    for found in Walker::new(opened.map_err(|error| failed(Vec::new(), error))?, options).filtered(filter.0.as_ref()) {
+        let (parent, name, entry) = match found {
+            WalkEntry::EnterDir { dir, meta, .. } => match (dir.parent().cloned(), dir.name().cloned()) {
+                (Some(parent), Some(name)) => {
+                    if own.is_none() && is_own(&name, parent.parent().is_none()) {
+                        own = Some(dir);
+                    }
+                    (parent, name, plain(ReplicaContent::Directory, meta))
+                }
+                _ => continue,
+            },
+            WalkEntry::LeaveDir { dir, .. } => {
+                if own.as_ref().is_some_and(|own| own.identity() == dir.identity()) {
+                    own = None;
+                }
+                continue;
+            }
+            WalkEntry::File { parent, name, stat, .. } => (parent, name, entry_of(&stat, Box::default())),
+            WalkEntry::Symlink { parent, name, points_to, meta } => {
+                (parent, name, plain(ReplicaContent::Symlink { points_to }, meta))
+            }
+            WalkEntry::Node { parent, name, node, meta } => (parent, name, plain(ReplicaContent::Special(node), meta)),
+            WalkEntry::Failed { path, error } => return Err(failed(path, error)),
+            _ => continue,
+        };
+        if own.is_some() || is_own(&name, parent.parent().is_none()) {
+            continue;
+        }
+        let path = TreePath::new(&parent.path_of(name.as_bytes()))?;
+        entries.push(PathEntry { path, entry });
+    }
+    entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(entries)
+}
+
+fn plain(content: ReplicaContent, basic: EntryMetadata) -> ReplicaEntry {
+    let metadata = ReplicaMetadata { basic, ..ReplicaMetadata::default() };
+    ReplicaEntry { content, metadata, stamp: None }
+}
+
+impl ScannedReplica {
+    /// Scans a replica, and hashes files where stamps do not decide.
+    pub fn new(
+        root: &ReplicaRoot,
+        filter: &ReplicaFilter,
+        archive: impl Iterator<Item = Result<PathEntry, ArchiveError>>,
+        rules: &MetadataRules,
+    ) -> Result<Self, ReplicaError> {
+        let started = now();
+        let entries = walk(root, filter)?;
+        let (mut archived, mut hashed) = (0, 0);
+        let (mut updates, mut restamped) = (Vec::new(), BTreeMap::new());
+        let archive = filter.visible(archive.inspect(|_| archived += 1));
+        let found = entries.iter().cloned().map(Ok);
+        for change in DetectUpdates::new(archive, found, *rules) {
+            let change = match change? {
+                DetectedChange::Unsure(update) => {
+                    hashed += 1;
+                    let stamp = update.found.as_ref().and_then(|found| found.stamp);
+                    let digest = stamp.and_then(|stamp| root.digest(&update.path, stamp));
+                    resolve(update, digest, rules)
+                }
+                other => other,
+            };
+            match change {
+                DetectedChange::Updated(update) | DetectedChange::Unsure(update) => updates.push(update),
+                DetectedChange::Restamped(entry) => drop(restamped.insert(entry.path.clone(), entry)),
+            }
+        }
+        Ok(Self { started, entries, archived, updates, restamped, hashed })
+    }
+
+    /// Returns the stamp that a file had at the scan.
+    pub fn stamp(&self, path: &TreePath) -> Option<FileStamp> {
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        self.entries[at].entry.stamp
+    }
+}
+
+/// An archive without entries.
+pub fn no_archive() -> iter::Empty<Result<PathEntry, ArchiveError>> {
+    iter::empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use haul_proto::filter::{ListSyntax, PatternList};
+
+    use super::*;
+
+    const RULES: MetadataRules = MetadataRules::ALL;
+
+    fn filter(patterns: &str) -> ReplicaFilter {
+        let list = PatternList { text: patterns.as_bytes().to_vec(), syntax: ListSyntax::File, includes: false };
+        let lists = if patterns.is_empty() { Vec::new() } else { vec![list] };
+        ReplicaFilter::new(&FilterOptions { lists, ..FilterOptions::default() }).unwrap()
+    }
+
+    fn scan(path: &Path, patterns: &str, archive: &[PathEntry]) -> ScannedReplica {
+        let root = ReplicaRoot::open(path).unwrap();
+        ScannedReplica::new(&root, &filter(patterns), archive.iter().cloned().map(Ok), &RULES).unwrap()
+    }
+
+    fn paths<'p>(paths: impl IntoIterator<Item = &'p TreePath>) -> Vec<String> {
+        paths.into_iter().map(ToString::to_string).collect()
+    }
+
+    fn tree() -> tempfile::TempDir {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp.path().join("d/e")).unwrap();
+        for name in ["d/e/f", "d/g", "d.x", "a.tmp"] {
+            fs::write(temp.path().join(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink("d", temp.path().join("l")).unwrap();
+        temp
+    }
+
+    #[test]
+    fn all_entries_are_found_in_the_order_of_the_tree() {
+        let temp = tree();
+        fs::create_dir_all(temp.path().join(".haul-twoway/incoming")).unwrap();
+        let found = scan(temp.path(), "", &[]);
+        let expected = ["a.tmp", "d", "d/e", "d/e/f", "d/g", "d.x", "l"];
+        assert_eq!(paths(found.entries.iter().map(|entry| &entry.path)), expected);
+        assert_eq!((found.updates.len(), found.archived), (7, 0));
+    }
+
+    #[test]
+    fn excluded_paths_are_no_updates_even_if_the_archive_has_them() {
+        let temp = tree();
+        let archive = scan(temp.path(), "", &[]).entries;
+        fs::remove_dir_all(temp.path().join("d/e")).unwrap();
+        fs::remove_file(temp.path().join("a.tmp")).unwrap();
+        let updated = |patterns| paths(scan(temp.path(), patterns, &archive).updates.iter().map(|update| &update.path));
+        assert_eq!(updated("*.tmp\ne/"), [] as [&str; 0]);
+        assert_eq!(updated("*.tmp"), ["d/e", "d/e/f"]);
+    }
+
+    #[test]
+    fn other_filters_are_refused() {
+        let limits = FileLimits { max_size: Some(1), ..FileLimits::default() };
+        let refused = ReplicaFilter::new(&FilterOptions { limits, ..FilterOptions::default() });
+        assert!(matches!(refused.err(), Some(ReplicaError::FilterKind)));
+    }
+
+    #[test]
+    fn a_file_that_was_touched_is_hashed_and_found_unchanged() {
+        let temp = tree();
+        let mut archive = scan(temp.path(), "", &[]).entries;
+        let file = archive.iter_mut().find(|entry| entry.path.as_bytes() == b"d/g").unwrap();
+        file.entry.content = ReplicaContent::File { size: 3, digest: Some(*blake3::hash(b"d/g").as_bytes()) };
+        file.entry.stamp = None;
+        let found = scan(temp.path(), "", &archive);
+        assert_eq!((found.hashed, found.restamped.len()), (1, 1));
+        assert!(found.updates.iter().all(|update| update.path.as_bytes() != b"d/g"));
+    }
+}
