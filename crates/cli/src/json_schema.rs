@@ -16,6 +16,7 @@ use crate::commands::copies::CopyLine;
 use crate::commands::files::lines::FileLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
+use crate::commands::twoway::lines::TwowayLine;
 use crate::probe::json::ProbeLine;
 use crate::survey::json::SurveyLine;
 
@@ -26,7 +27,7 @@ const WRITE: &str = "HAUL_WRITE_SCHEMA";
 type Part = fn(&mut SchemaGenerator) -> Schema;
 
 /// The types of the lines of each command.
-const COMMANDS: [(&str, &[Part]); 12] = [
+const COMMANDS: [(&str, &[Part]); 13] = [
     ("copy", &[line::<JobLine<'_>>]),
     ("status", &[line::<PartialLine>]),
     ("serve", &[line::<ServeLine<'_>>]),
@@ -38,6 +39,7 @@ const COMMANDS: [(&str, &[Part]); 12] = [
     ("sweep", &[line::<SweepLine<'_>>]),
     ("job", &[line::<JobStatusLine<'_>>, line::<ReportLine<'_>>, line::<JobLine<'_>>]),
     ("copies", &[line::<CopyLine<'_>>]),
+    ("twoway", &[line::<TwowayLine>]),
     ("failures", &[line::<FailureLine<'_>>]),
 ];
 

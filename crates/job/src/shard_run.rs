@@ -127,7 +127,7 @@ fn copied(step: &StepContext<'_>, shard: &PlannedShard, progress: &LiveProgress)
             Exit::Failed if outcome.is_ok() => ShardEnd::Incomplete,
             Exit::Done | Exit::Vanished => ShardEnd::Done,
             Exit::Interrupted => ShardEnd::Interrupted,
-            Exit::Failed | Exit::Usage | Exit::Unreachable => ShardEnd::Failed,
+            Exit::Failed | Exit::Usage | Exit::Unreachable | Exit::Conflicts => ShardEnd::Failed,
         },
         host: host_name(),
         target: escape(ends.target.as_bytes()),

@@ -20,6 +20,8 @@ pub enum Exit {
     Interrupted = 4,
     /// Entries vanished at the source; everything else is complete and verified.
     Vanished = 5,
+    /// Both replicas changed something: conflicts are left, and everything else is complete.
+    Conflicts = 6,
 }
 
 impl Exit {
@@ -46,7 +48,15 @@ impl Exit {
 
     /// The status of this number.
     pub fn of_number(number: u8) -> Option<Self> {
-        let all = [Self::Done, Self::Failed, Self::Usage, Self::Unreachable, Self::Interrupted, Self::Vanished];
+        let all = [
+            Self::Done,
+            Self::Failed,
+            Self::Usage,
+            Self::Unreachable,
+            Self::Interrupted,
+            Self::Vanished,
+            Self::Conflicts,
+        ];
         all.into_iter().find(|exit| exit.number() == number)
     }
 

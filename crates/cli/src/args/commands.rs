@@ -20,8 +20,9 @@ pub struct CommandRow {
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 27] = [
+pub const COMMANDS: [CommandRow; 28] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE", || COPY),
+    command("twoway", "A B", "bring two directories that both changed to agreement", || &shared::TWOWAY),
     command("verify", "SOURCE... TARGET", "compare without copying", || flags::verify::ALL),
     command("status", "PATH...", "list partial files", || flags::partials::ALL),
     command("clean", "PATH...", "delete partial files", || flags::partials::ALL),

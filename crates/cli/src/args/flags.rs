@@ -18,6 +18,7 @@ pub mod serve;
 pub mod step;
 pub mod survey;
 pub mod sweep;
+pub mod twoway;
 pub mod verify;
 
 use std::ffi::OsString;

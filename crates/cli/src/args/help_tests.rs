@@ -54,6 +54,7 @@ fn short_help() {
 
     Commands:
       sync SOURCE... TARGET     make TARGET match SOURCE
+      twoway A B                bring two directories that both changed to agreement
       verify SOURCE... TARGET   compare without copying
       status PATH...            list partial files
       clean PATH...             delete partial files

@@ -25,6 +25,8 @@ pub enum Command {
     Copy(Values, Vec<OsString>),
     /// `haul sync`: make the target match the sources.
     Sync(Values, Vec<OsString>),
+    /// `haul twoway`: its own options, those of a copy, and two roots or the name of a pair.
+    Twoway(Values, Values, Vec<OsString>),
     /// `haul verify`: compare sources and target.
     Verify(Values, Vec<OsString>),
     /// `haul probe`: its own options, those of the copy, and a target, or a source and a target.
@@ -135,6 +137,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
         Some("survey") => survey(&words[1..], files),
         Some("sweep") => sweep(&words[1..], files),
         Some("sync") => sync(&words[1..], files),
+        Some("twoway") => twoway(&words[1..], files),
         Some("job") => job(&words[1..], files),
         Some("copies") => copies(&words[1..], files),
         Some("jobs") => jobs(&words[1..], files),
@@ -266,6 +269,21 @@ fn sync(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
                 Ok(Command::Sync(values, operands))
             }
         }
+    })
+}
+
+/// `haul twoway` takes two roots, or the name of a pair in a configuration file.
+fn twoway(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    with_operands("twoway", words, files, |values, roots| match roots.len() {
+        1 | 2 => {
+            refuse_unavailable(&values)?;
+            refuse_local_files_with_colons(&values, &roots, files)?;
+            let (own, copy) = shared::split(&values, flags::twoway::ALL);
+            Ok(Command::Twoway(own, copy, roots))
+        }
+        _ => Err(UsageError::new("haul twoway needs two directories, or the name of a pair in a configuration file")
+            .remedy("haul twoway ~/photos db1:photos")
+            .remedy("haul twoway --plan A B shows what would happen")),
     })
 }
 

@@ -22,6 +22,19 @@ const PROBE_OTHERS: [&OptionRow; 8] = [
 /// Further options that `haul net` shares with a copy.
 const NET_OTHERS: [&OptionRow; 4] = [&flags::JSON.row, &flags::QUIET.row, &flags::PROGRESS.row, &flags::CONFIG.row];
 
+/// Further options that `haul twoway` shares with a copy.
+const TWOWAY_OTHERS: [&OptionRow; 9] = [
+    &flags::INCLUDE.row,
+    &flags::EXCLUDE.row,
+    &flags::INCLUDE_FROM.row,
+    &flags::EXCLUDE_FROM.row,
+    &flags::FSYNC.row,
+    &flags::VERIFY.row,
+    &flags::QUIET.row,
+    &flags::VERBOSE.row,
+    &flags::CONFIG.row,
+];
+
 /// All options of `haul probe`.
 pub static PROBE: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::probe::ALL, &MEASURED, &PROBE_OTHERS));
 /// All options of `haul net`.
@@ -36,6 +49,12 @@ pub static DU: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files
 pub static MKDIR: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::mkdir::ALL));
 /// All options of `haul rm`.
 pub static RM: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::rm::ALL));
+
+/// All options of `haul twoway`.
+pub static TWOWAY: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
+    let sections = [HelpSection::Performance, HelpSection::Connecting];
+    rows(flags::twoway::ALL, &sections, &TWOWAY_OTHERS)
+});
 
 fn of_files(own: &[OptionRow]) -> Vec<OptionRow> {
     rows(own, &[HelpSection::Connecting], &[&flags::CONFIG.row])

@@ -27,6 +27,7 @@ pub mod status;
 pub mod survey;
 pub mod sweep;
 pub mod sync;
+pub mod twoway;
 pub mod verify;
 pub mod version;
 pub mod worker;
@@ -110,6 +111,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
         Command::Copy(values, _) if values.is_set(&flags::PAIRS) => pairs::run(&values),
         Command::Copy(values, operands) => copy::run(&between(values, &operands)?, &operands),
+        Command::Twoway(own, copy, roots) => twoway::run(&own, &copy, &roots),
         Command::Sync(values, operands) => sync::run(&between(values, &operands)?, &operands),
         Command::Verify(values, operands) => verify::run(&between(values, &operands)?, &operands),
         Command::Probe(own, copy, operands) => probe::run(&own, &between(copy, &operands)?, &operands),

@@ -7,6 +7,7 @@
 
 mod bbcp;
 mod file;
+mod pair;
 mod pattern;
 mod profile;
 
@@ -15,6 +16,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use self::file::{read as text, read_trusted, shown};
+pub use self::pair::pair_words;
 pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 use crate::args::row::OptionRow;

@@ -22,6 +22,8 @@ use crate::resolve::settings;
 
 /// The table of host patterns.
 const HOST: &str = "host";
+/// The table of pairs for `haul twoway`.
+pub(super) const PAIR: &str = "pair";
 /// Highest level of `verbose`.
 const VERBOSE_MAX: usize = 3;
 
@@ -82,6 +84,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<ProfileSection>, UsageError> 
                     sections.push((pattern.span().start, reader.section(pattern, table)?));
                 }
             }
+            (PAIR, DeValue::Table(_)) => {}
             (HOST, _) => return Err(reader.wrong(key.span(), "host is not an option").remedy("write [host.\"db*\"]")),
             _ => general.settings.push(reader.setting(None, key, value)?),
         }

@@ -127,8 +127,9 @@ impl ActionPerformer<'_> {
         entry: &ReplicaEntry,
     ) -> Result<Option<Digest>, Refusal> {
         let staged = self.staged.ok_or(Errno::NOENT)?;
-        let copy = below(staged, &action.path)?;
-        let mut found = entry_at(&copy.0, &copy.1)?;
+        let copy = below(staged, &action.path).map_err(|_| Refusal::Touched)?;
+        // Its copy failed, or its source vanished: both were reported.
+        let mut found = entry_at(&copy.0, &copy.1).map_err(|_| Refusal::Touched)?;
         let mut digest = None;
         if let ReplicaContent::File { digest: read, .. } = &mut found.content {
             digest = digest_of(&copy.0, &copy.1, None)?;

@@ -8,7 +8,7 @@ use haul_proto::entry::Timestamp;
 use haul_proto::integrity::Digest;
 use haul_proto::path::Name;
 use haul_proto::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
-use haul_proto::wire::replica_session::{ReplicaOrigin, ReplicaPlace};
+use haul_proto::wire::replica_session::ReplicaPlace;
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -50,8 +50,6 @@ impl ReplicaRoot {
         let magic = file_system::magic_of(&*fd);
         let identity = self.dir.identity();
         Ok(ReplicaPlace {
-            id: [0; 16],
-            origin: ReplicaOrigin::New,
             machine: machine_id(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             path: self.path.as_os_str().as_bytes().to_vec(),
@@ -62,6 +60,8 @@ impl ReplicaRoot {
             holds_modes: !file_system::is_without_modes(magic),
             time_error_ns: file_system::time_error_ns(magic),
             folds_case: folds_case(&self.dir),
+            // The records know the rest.
+            ..ReplicaPlace::default()
         })
     }
 

@@ -18,7 +18,6 @@ use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, mkdirat, openat
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity};
-use crate::sys::machine::machine_id;
 
 /// haul's directory in a root. It is never synchronised.
 pub const OWN_DIRECTORY: &str = ".haul-twoway";
@@ -120,14 +119,16 @@ pub fn is_own(name: &Name, is_in_root: bool) -> bool {
 pub struct RootRecords<'s> {
     state: &'s HeldDirectory,
     directory: PathBuf,
+    /// Identifies this host. The sandbox hides it later.
+    machine: &'s [u8],
 }
 
 impl<'s> RootRecords<'s> {
-    /// Makes their directory in `state`, which is at `path`.
-    pub fn open(state: &'s HeldDirectory, path: &Path) -> io::Result<Self> {
+    /// Makes their directory in `state`, which is at `path`. `machine` identifies this host.
+    pub fn open(state: &'s HeldDirectory, path: &Path, machine: &'s [u8]) -> io::Result<Self> {
         let directory = path.join(ROOTS);
         state.make_directory(&directory)?;
-        Ok(Self { state, directory })
+        Ok(Self { state, directory, machine })
     }
 
     /// Returns the mark of a root at `path`, and how it is known. A root that needs one gets a new mark.
@@ -137,7 +138,7 @@ impl<'s> RootRecords<'s> {
         let origin = match self.read(mark.id)? {
             // Another machine's disk, or a lost state directory. The id stays, since the other machine knows it.
             None => return self.remember(mark, path).map(|()| (mark, ReplicaOrigin::New)),
-            Some(record) if record.machine != machine_id() => ReplicaOrigin::OtherMachine,
+            Some(record) if record.machine != self.machine => ReplicaOrigin::OtherMachine,
             Some(record) if record.runs > mark.runs => ReplicaOrigin::Restored,
             Some(record) if record.path == path.as_os_str().as_bytes() => ReplicaOrigin::Known,
             Some(record) if is_another_root(&record.path, mark.id, root.identity()) => ReplicaOrigin::Cloned,
@@ -170,7 +171,7 @@ impl<'s> RootRecords<'s> {
     }
 
     fn remember(&self, mark: RootMark, path: &Path) -> io::Result<()> {
-        let text = format!("{}\n{}\n{}\n", mark.runs, hex(&machine_id()), hex(path.as_os_str().as_bytes()));
+        let text = format!("{}\n{}\n{}\n", mark.runs, hex(self.machine), hex(path.as_os_str().as_bytes()));
         self.state.replace(&self.file_of(mark.id), text.as_bytes())
     }
 
@@ -236,7 +237,7 @@ mod tests {
         }
 
         fn records(&self) -> RootRecords<'_> {
-            RootRecords::open(&self.state, &self.path("state")).unwrap()
+            RootRecords::open(&self.state, &self.path("state"), b"this one").unwrap()
         }
 
         fn origin(&self, name: &str) -> (ReplicaId, ReplicaOrigin) {

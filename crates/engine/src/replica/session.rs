@@ -83,9 +83,10 @@ impl ReplicaSession {
         let lock = lock.transpose().map_err(ReplicaError::Locked)?.flatten();
         let state_path = state_dir.join(STATE_NAME);
         let state = HeldDirectory::looked_up(&state_path)?;
-        let records = RootRecords::open(&state, &state_path).map_err(ReplicaError::Archives)?;
+        let unmarked = root.place().map_err(failed)?;
+        let records = RootRecords::open(&state, &state_path, &unmarked.machine).map_err(ReplicaError::Archives)?;
         let (mark, origin) = records.identify(&root.dir, &root.path).map_err(failed)?;
-        let place = ReplicaPlace { id: mark.id, origin, ..root.place().map_err(failed)? };
+        let place = ReplicaPlace { id: mark.id, origin, ..unmarked.clone() };
         let backups = backup_directory(&root, &request.backup_dir)?;
         let everything =
             PreserveOptions { hard_links: true, devices: true, specials: true, ..PreserveOptions::default() };
@@ -237,7 +238,8 @@ impl ReplicaSession {
             }
             None => archives.write(&self.state, number, base, next_archive(no_archive(), changes))?,
         };
-        let records = RootRecords::open(&self.state, &self.state_path).map_err(ReplicaError::Archives)?;
+        let records = RootRecords::open(&self.state, &self.state_path, &self.place.machine);
+        let records = records.map_err(ReplicaError::Archives)?;
         let counted = records.count_run(&view.root.dir, &view.root.path, self.mark);
         self.mark = counted.map_err(|error| ReplicaError::Id(self.place.path.clone(), error))?;
         clear_staged(&view.root.dir);

@@ -338,7 +338,7 @@ impl WorkerProcess {
         let place = session.place();
         let runtime = ReplicaRuntime::start(self.control.clone(), session).map_err(WorkerError::Thread)?;
         self.work.replica = Some(runtime);
-        self.report(&WorkerMessage::ReplicaAnswer(ReplicaAnswer::Ready(place)));
+        self.report(&WorkerMessage::ReplicaAnswer(Box::new(ReplicaAnswer::Ready(place))));
         Ok(())
     }
 

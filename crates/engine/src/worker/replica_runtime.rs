@@ -21,7 +21,7 @@ impl ReplicaRuntime {
         let (steps, incoming) = sync_channel::<ReplicaStep>(1);
         thread::Builder::new().name("haul-replica".into()).spawn(move || {
             for step in incoming {
-                let message = WorkerMessage::ReplicaAnswer(session.perform(step)).encode();
+                let message = WorkerMessage::ReplicaAnswer(Box::new(session.perform(step))).encode();
                 if control.send(ControlChannel::Controller, &message).is_err() {
                     return;
                 }

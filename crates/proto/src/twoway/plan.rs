@@ -7,7 +7,8 @@ use super::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, TreePath}
 use super::join::{AtPath, TreeJoin};
 use super::merge::{DIRECTORY_WORK_MODE, MetadataRules};
 use super::reconcile::{PathDecision, PathVerdict};
-use crate::codec::{wire_enum, wire_struct};
+use crate::codec::{Wire, wire_enum, wire_struct};
+use crate::encoding::Writer;
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
@@ -122,6 +123,15 @@ impl TwowayPlan {
         let Turns { first, kept, last } = turns;
         plan.actions = first.into_iter().chain(kept).chain(last.into_iter().rev()).collect();
         plan
+    }
+
+    /// Returns a digest of all that the plan does, and of what both sides have there now. A reviewed plan has it again
+    /// only if nothing has changed since.
+    pub fn digest(&self) -> Digest {
+        let mut out = Writer::new();
+        self.actions.iter().for_each(|action| action.encode(&mut out));
+        self.conflicts.iter().for_each(|conflict| conflict.path.encode(&mut out));
+        *blake3::hash(&out.into_bytes()).as_bytes()
     }
 
     /// Returns what the next archive of `side` takes from the run, in the order of the tree. `scanned_at` is that side's

@@ -133,7 +133,7 @@ pub type ReplicaId = [u8; 16];
 
 wire_struct! {
     /// A replica's root and its host.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct ReplicaPlace {
         /// Id of the root.
         pub id: ReplicaId,
@@ -164,9 +164,10 @@ wire_struct! {
 
 wire_enum! {
     /// How the id of a root is known. Unless it is Known or Moved, the root has a new id: there is no archive for it.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub enum ReplicaOrigin: "origin of a replica" {
         /// The root had no id.
+        #[default]
         New = 1,
         /// This user has synchronised it before, at this path.
         Known = 2,
@@ -183,7 +184,7 @@ wire_enum! {
 
 wire_struct! {
     /// A scan.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct ReplicaScan {
         /// The host's clock at its start.
         pub started: Timestamp,

@@ -151,7 +151,7 @@ wire_enum! {
         /// Answer to Expand.
         Expanded(expanded: ExpandedPatterns) = 31,
         /// The answer to a step of a replica session, or to its Request.
-        ReplicaAnswer(answer: ReplicaAnswer) = 32,
+        ReplicaAnswer(answer: Box<ReplicaAnswer>) = 32,
         /// This end cannot continue.
         Fatal {
             /// Whether the other end broke the protocol; the copy is not retried then.

@@ -1,0 +1,263 @@
+//! `haul twoway A B`: brings two replicas that both changed to agreement.
+
+mod choices;
+mod interactive;
+pub mod lines;
+mod shown;
+
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{CopyOptions, EqualityTest};
+use haul_base::sys::cancel::Cancel;
+use haul_control::controller::replica_session::ReplicaOptions;
+use haul_control::controller::twoway::{TwowayResults, TwowayRun, TwowaySpec};
+use haul_proto::checksum::hex;
+use haul_proto::path::escape;
+use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::limits::DeletionDoubt;
+use haul_proto::twoway::plan::TwowayPlan;
+use haul_show as show;
+use haul_show::exit::Exit;
+use haul_show::json::encode;
+use haul_show::output::print;
+use haul_show::terminal;
+
+use self::choices::conflict_rules;
+use self::lines::{TwowayLine, ended, planned};
+use self::shown::{notice_text, plan_text, summary_text};
+use crate::args::local_files::LocalDisk;
+use crate::args::parse::{Command, parse};
+use crate::args::values::Values;
+use crate::args::{Dialect, UsageError, flags};
+use crate::commands::configured::between;
+use crate::commands::own_program::own_program;
+use crate::resolve::plan;
+use crate::signals::Watch;
+
+/// Largest file of a reviewed plan.
+const PLAN_FILE_MAX: u64 = 1 << 30;
+
+/// Synchronises two roots, or the pair of a configuration file.
+pub fn run(own: &Values, copy: &Values, roots: &[OsString]) -> anyhow::Result<Exit> {
+    match roots {
+        [a, b] => synchronise(own, copy, [a.clone(), b.clone()]),
+        _ => of_pair(copy, &roots[0]),
+    }
+}
+
+/// Parses the command line again, with the words of a pair: those that were typed come last, and prevail.
+fn of_pair(copy: &Values, name: &OsStr) -> anyhow::Result<Exit> {
+    let shown = name.to_string_lossy();
+    if shown.contains(['/', ':']) {
+        return Err(UsageError::new(format!("{}: one directory has nothing to agree with", escape(name.as_bytes())))
+            .remedy("haul twoway A B names both")
+            .into());
+    }
+    let pair = crate::config::pair_words(copy, &shown)?;
+    let typed: Vec<OsString> = std::env::args_os().skip(1).filter(|word| word != "twoway" && word != name).collect();
+    let words = [OsString::from("twoway")].into_iter().chain(pair.options).chain(typed);
+    let words = words.chain([OsString::from("--")]).chain(pair.roots).collect();
+    match parse(Dialect::Haul, words, &LocalDisk)? {
+        Command::Twoway(own, copy, roots) if roots.len() == 2 => run(&own, &copy, &roots),
+        _ => Err(UsageError::new(format!("the pair {} is no pair of directories", escape(name.as_bytes()))).into()),
+    }
+}
+
+fn synchronise(own: &Values, copy: &Values, roots: [OsString; 2]) -> anyhow::Result<Exit> {
+    let rules = conflict_rules(own)?;
+    let digest_all = match own.get(&flags::COMPARE)? {
+        None | Some(Some(EqualityTest::SizeAndTime)) => false,
+        Some(Some(EqualityTest::Digest)) => true,
+        Some(_) => return Err(UsageError::new("--compare of haul twoway is time or digest").into()),
+    };
+    if own.is_set(&flags::twoway::INTERACTIVE) && own.is_set(&flags::twoway::BATCH) {
+        return Err(UsageError::new("--interactive cannot be used with --batch, which asks nothing").into());
+    }
+    let values = between(copy.clone(), &roots)?;
+    let planned = plan(&values, &roots, terminal::stderr_is_terminal())?.copy;
+    let [a] = &planned.sources[..] else {
+        return Err(UsageError::new("haul twoway takes two directories").into());
+    };
+    if planned.options.pipes.source.is_some() || planned.options.pipes.target.is_some() {
+        return Err(UsageError::new("- is a pipe, and no directory").into());
+    }
+    let backup_dir = own.last(&flags::BACKUP_DIR).map(|dir| Path::new(dir).to_owned());
+    let replica = ReplicaOptions { filters: planned.options.source.filters.clone(), backup_dir };
+    let copies = CopyOptions { source: Default::default(), ..planned.options.clone() };
+    let roots = [a.clone(), planned.target.clone()];
+    let spec = TwowaySpec { roots, access: planned.access, copies, replica, digest_all };
+    let cancel = Cancel::new();
+    let control = RuntimeControl::new();
+    let watch = Watch::start(cancel.clone(), control.rate().clone(), None)?;
+    let mut command = TwowayCommand { own, is_json: own.is_set(&flags::JSON), is_quiet: values.is_set(&flags::QUIET) };
+    let ended = watch.during(|| command.run(spec, rules, &cancel, &control));
+    match ended {
+        Err(error) if cancel.is_cancelled() && error.is::<Error>() => Ok(report(&Error::Interrupted)),
+        Err(error) => match error.downcast::<Error>() {
+            Ok(error) => Ok(report(&error)),
+            Err(other) => Err(other),
+        },
+        ended => ended,
+    }
+}
+
+fn report(error: &Error) -> Exit {
+    show::stderr().error(&error.to_string());
+    match error {
+        Error::Usage(_) => Exit::Usage,
+        Error::Connect(_) => Exit::Unreachable,
+        Error::Interrupted | Error::Broken(_) => Exit::Interrupted,
+        Error::Failed(_) => Exit::Failed,
+    }
+}
+
+/// The command while it runs.
+struct TwowayCommand<'v> {
+    own: &'v Values,
+    is_json: bool,
+    is_quiet: bool,
+}
+
+impl TwowayCommand<'_> {
+    fn run(
+        &mut self,
+        spec: TwowaySpec,
+        rules: haul_proto::twoway::prefer::ConflictRules,
+        cancel: &Cancel,
+        control: &RuntimeControl,
+    ) -> anyhow::Result<Exit> {
+        let mut observer = CopyNotices { is_json: self.is_json };
+        let mut run = TwowayRun::start(spec, own_program(), cancel, &mut observer)?;
+        for notice in run.notices() {
+            self.tell(&notice_text(&run, notice));
+        }
+        let mut decisions = run.decide()?;
+        let rules = choices::with_hosts(rules, &run);
+        run.prefer(&mut decisions, &rules)?;
+        if self.own.is_set(&flags::twoway::INTERACTIVE) && !interactive::choose(&run, &mut decisions)? {
+            return Ok(Exit::Interrupted);
+        }
+        let plan = run.plan(decisions);
+        let is_only_shown = self.own.is_set(&flags::twoway::PLAN);
+        if is_only_shown || !self.is_quiet || self.is_json {
+            self.show(&run, &plan);
+        }
+        if is_only_shown {
+            return Ok(exit_of(&plan, 0));
+        }
+        if let Some(file) = self.own.last(&flags::twoway::PLAN_FILE) {
+            check_reviewed(file, &plan)?;
+        }
+        let allowed = self.own.get(&flags::MAX_DELETE)?.map(u64::from);
+        if let Err(doubt) = run.check(&plan, allowed)
+            && !self.confirms(&run, doubt)?
+        {
+            return Ok(Exit::Failed);
+        }
+        let results = run.perform(&plan, control, &mut observer)?;
+        run.record(&plan, &results)?;
+        Ok(self.finish(&run, &plan, &results))
+    }
+
+    fn tell(&self, text: &str) {
+        match self.is_json {
+            true => print(&encode(&TwowayLine::Notice { text: text.to_owned() })),
+            false => show::stderr().notice(text),
+        }
+    }
+
+    fn show(&self, run: &TwowayRun, plan: &TwowayPlan) {
+        match self.is_json {
+            true => planned(plan).iter().for_each(|line| print(&encode(line))),
+            false => print(&plan_text(run, plan)),
+        }
+    }
+
+    /// Asks about deletions that nobody may have meant.
+    fn confirms(&self, run: &TwowayRun, doubt: DeletionDoubt) -> anyhow::Result<bool> {
+        let (text, permits) = shown::doubt_text(run, doubt);
+        let asks = !self.own.is_set(&flags::twoway::BATCH) && !self.is_json && std::io::stdin().is_terminal();
+        if !asks {
+            show::stderr().error(&format!("{text}\nhint: {permits} permits it"));
+            return Ok(false);
+        }
+        show::stderr().notice(&text);
+        interactive::ask_yes("go on? [y/N] ")
+    }
+
+    fn finish(&self, run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults) -> Exit {
+        for (side, path, text) in &results.failed {
+            let host = run.label(*side);
+            show::stderr().failure(&host, path.as_bytes(), text);
+        }
+        for (side, path) in &results.skipped {
+            self.tell(&format!("{}: {path}: changed since the scan; the next run sees it", run.label(*side)));
+        }
+        match self.is_json {
+            true => print(&encode(&ended(plan, results))),
+            false if self.is_quiet => {}
+            false => print(&summary_text(run, plan, results)),
+        }
+        exit_of(plan, results.failed.len() as u64 + results.failed_copies)
+    }
+}
+
+/// The status: failures go before conflicts.
+fn exit_of(plan: &TwowayPlan, failed: u64) -> Exit {
+    match (failed, plan.conflicts.is_empty()) {
+        (1.., _) => Exit::Failed,
+        (0, true) => Exit::Done,
+        (0, false) => Exit::Conflicts,
+    }
+}
+
+/// Refuses a plan that is not the reviewed one.
+fn check_reviewed(file: &OsStr, plan: &TwowayPlan) -> anyhow::Result<()> {
+    let shown = escape(file.as_bytes());
+    let wrong = |what: &str| UsageError::new(format!("--plan-file {shown}: {what}"));
+    let found = std::fs::metadata(file).map_err(|error| wrong(&haul_base::sys::describe::describe(&error)))?;
+    if found.len() > PLAN_FILE_MAX {
+        return Err(wrong("larger than 1 GiB").into());
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(&haul_base::sys::describe::describe(&error)))?;
+    let reviewed = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let reviewed = reviewed.filter_map(|line| Some(line.get("plan")?.as_str()?.to_owned())).next_back();
+    match reviewed {
+        None => Err(wrong("is not what haul twoway --plan --json printed").into()),
+        Some(digest) if digest == hex(&plan.digest()) => Ok(()),
+        Some(_) => Err(Error::Failed(format!(
+            "--plan-file {shown}: something has changed since the plan was made\nhint: review a new one: haul twoway --plan --json A B"
+        ))
+        .into()),
+    }
+}
+
+/// Shows warnings and failures of the copies.
+struct CopyNotices {
+    is_json: bool,
+}
+
+impl Observer for CopyNotices {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Warning(text) if self.is_json => print(&encode(&TwowayLine::Notice { text: text.clone() })),
+            Event::Warning(text) => show::stderr().notice(text),
+            Event::FileFailed { path, host, message } => show::stderr().failure(host, path, message),
+            _ => {}
+        }
+    }
+}
+
+/// The word for a side.
+fn side_word(side: ReplicaSide) -> &'static str {
+    match side {
+        ReplicaSide::A => "a",
+        ReplicaSide::B => "b",
+    }
+}

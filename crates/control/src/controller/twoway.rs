@@ -1,0 +1,489 @@
+//! A run of two-way synchronisation: scans both replicas, decides, and performs a plan. [`haul_proto::twoway`] makes the
+//! decisions, and copies of the engine move the data (`docs/internals/twoway.md`).
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use haul_base::copy::error::Error;
+use haul_base::copy::event::{Event, Observer};
+use haul_base::copy::list::{ListLine, ListReader, SourceList};
+use haul_base::copy::location::{Host, Location};
+use haul_base::copy::runtime_control::RuntimeControl;
+use haul_base::copy::spec::{
+    CopyOptions, CopySpec, EqualityTest, MetadataOptions, OverwritePolicy, PreserveOptions, RemoteAccess,
+    RightsOptions, Symlinks, SyncOptions, TimeOptions, WorkerProgram,
+};
+use haul_base::sys::cancel::Cancel;
+use haul_proto::error::ProtocolError;
+use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::base::{Generation, common_base, next_number};
+use haul_proto::twoway::detect::ReplicaUpdate;
+use haul_proto::twoway::entry::{ReplicaContent, TreePath};
+use haul_proto::twoway::limits::{DeletionDoubt, check_deletions, check_root};
+use haul_proto::twoway::merge::MetadataRules;
+use haul_proto::twoway::plan::{ActionKind, RunResults, TwowayAction, TwowayPlan};
+use haul_proto::twoway::prefer::{ConflictRules, KeptName};
+use haul_proto::twoway::reconcile::{PathDecision, Reconcile, wanted_digests};
+use haul_proto::twoway::renames::find_renames;
+use haul_proto::wire::replica_session::{ActionOutcome, ReplicaOrigin, ReplicaPlace, ReplicaScan};
+
+use super::replica_session::{ReplicaOptions, ReplicaSession};
+
+/// Most actions whose copies exist at once before they get their names.
+const CHUNK_ACTIONS: usize = 50_000;
+/// Most bytes of such copies, unless a file is larger.
+const CHUNK_BYTES: u64 = 16 << 30;
+
+/// A pair of replicas, and how they are synchronised.
+#[derive(Debug, Clone)]
+pub struct TwowaySpec {
+    /// Roots A and B.
+    pub roots: [Location; 2],
+    /// Access to both, as to the source and the target of a copy from A to B.
+    pub access: RemoteAccess,
+    /// Streams, storage and verification of the copies.
+    pub copies: CopyOptions,
+    /// Options of both replicas.
+    pub replica: ReplicaOptions,
+    /// Whether to hash every file, whatever its times.
+    pub digest_all: bool,
+}
+
+/// A run after its scans.
+pub struct TwowayRun {
+    spec: TwowaySpec,
+    program: WorkerProgram,
+    cancel: Cancel,
+    ends: [ReplicaSession; 2],
+    rules: MetadataRules,
+    base: Option<Generation>,
+    number: u64,
+    scans: [ReplicaScan; 2],
+    updates: [Vec<ReplicaUpdate>; 2],
+}
+
+/// Why a run begins without an archive, or what else the user has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TwowayNotice {
+    /// Nothing is known of the pair: a union merge.
+    First,
+    /// The root at this side changed its identity: a union merge.
+    Origin(ReplicaSide, ReplicaOrigin),
+    /// The archives of both ends have no generation in common: a union merge.
+    NoCommonBase,
+    /// The clocks of both hosts differ by this.
+    Clocks(Duration),
+}
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct TwowayResults {
+    /// For the next archive.
+    pub run: RunResults,
+    /// Actions performed at A and at B.
+    pub done: [u64; 2],
+    /// Bytes of files that were copied to A and to B.
+    pub bytes: [u64; 2],
+    /// Paths that changed since the scan.
+    pub skipped: Vec<(ReplicaSide, TreePath)>,
+    /// Paths that failed, with the reasons.
+    pub failed: Vec<(ReplicaSide, TreePath, String)>,
+    /// Files of copies that failed, which are reported already.
+    pub failed_copies: u64,
+}
+
+/// Clocks that differ by less are equal.
+const CLOCKS_MIN: Duration = Duration::from_secs(60);
+
+impl TwowayRun {
+    /// Opens both replicas, finds their archive and scans them.
+    pub fn start(
+        spec: TwowaySpec,
+        program: WorkerProgram,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let at_a = RemoteAccess { target_login: None, ..spec.access.clone() };
+        let at_b = reversed(spec.access.clone());
+        let mut open = |side: ReplicaSide, access: &RemoteAccess| {
+            ReplicaSession::open(&spec.roots[side.index()], access, &spec.replica, &program, cancel, observer)
+        };
+        let mut ends = [open(ReplicaSide::A, &at_a)?, open(ReplicaSide::B, &at_b)?];
+        let places = ends.each_ref().map(|end| end.place().clone());
+        refuse_overlap(&places)?;
+        let generations = [ends[0].meet(places[1].id)?, ends[1].meet(places[0].id)?];
+        let base = common_base(&generations[0], &generations[1]);
+        let number = next_number(&generations[0], &generations[1]);
+        let rules = MetadataRules {
+            mode: places.iter().all(|place| place.holds_modes),
+            owner: places.iter().all(|place| place.sets_owners),
+            modified: true,
+            attributes: false,
+            window_ns: places.iter().map(|place| place.time_error_ns).max().unwrap_or(0),
+            digest_all: spec.digest_all,
+        };
+        let base_number = base.map(|base| base.number);
+        let [a, b] = both(&mut ends, |_, end| end.scan(base_number, rules))?;
+        let (scans, updates) = ([a.0, b.0], [a.1, b.1]);
+        Ok(Self { spec, program, cancel: cancel.clone(), ends, rules, base, number, scans, updates })
+    }
+
+    /// Returns the root and its host at a side.
+    pub fn place(&self, side: ReplicaSide) -> &ReplicaPlace {
+        self.ends[side.index()].place()
+    }
+
+    /// Returns the host of a side, as the user named it.
+    pub fn label(&self, side: ReplicaSide) -> String {
+        self.ends[side.index()].label()
+    }
+
+    /// Returns the scan of a side.
+    pub fn scan(&self, side: ReplicaSide) -> ReplicaScan {
+        self.scans[side.index()]
+    }
+
+    /// Returns what the user has to know before the plan.
+    pub fn notices(&self) -> Vec<TwowayNotice> {
+        let origin_of = |side: &ReplicaSide| self.place(*side).origin;
+        let is_odd = |side: &ReplicaSide| {
+            !matches!(origin_of(side), ReplicaOrigin::New | ReplicaOrigin::Known | ReplicaOrigin::Moved)
+        };
+        let mut notices: Vec<_> = ReplicaSide::BOTH
+            .into_iter()
+            .filter(is_odd)
+            .map(|side| TwowayNotice::Origin(side, origin_of(&side)))
+            .collect();
+        if self.base.is_none() && notices.is_empty() {
+            let is_first = self.number == 1;
+            notices.push(if is_first { TwowayNotice::First } else { TwowayNotice::NoCommonBase });
+        }
+        let seconds = self.place(ReplicaSide::A).now.seconds.abs_diff(self.place(ReplicaSide::B).now.seconds);
+        let difference = Duration::from_secs(seconds);
+        notices.extend((difference >= CLOCKS_MIN).then_some(TwowayNotice::Clocks(difference)));
+        notices
+    }
+
+    /// Decides about every path that a side updated. Files are hashed where contents have to be compared.
+    pub fn decide(&mut self) -> Result<Vec<PathDecision>, Error> {
+        let stream = |updates: &Vec<ReplicaUpdate>| updates.clone().into_iter().map(Ok::<_, ProtocolError>);
+        let [a, b] = &self.updates;
+        let wanted = wanted_digests(stream(a), stream(b)).map_err(of_protocol)?;
+        let updates = &mut self.updates;
+        let digests = both(&mut self.ends, |side, end| end.digest(wanted[side.index()].clone()))?;
+        for ((updates, paths), digests) in updates.iter_mut().zip(wanted).zip(digests) {
+            let mut known = paths.into_iter().zip(digests).peekable();
+            for update in updates.iter_mut() {
+                let Some((_, found)) = known.next_if(|(path, _)| *path == update.path) else { continue };
+                if let Some(ReplicaContent::File { digest, .. }) = update.found.as_mut().map(|entry| &mut entry.content)
+                {
+                    *digest = found;
+                }
+            }
+        }
+        let [a, b] = std::mem::take(&mut self.updates);
+        let decisions = Reconcile::new(a.into_iter().map(Ok), b.into_iter().map(Ok), self.rules);
+        decisions.collect::<Result<_, ProtocolError>>().map_err(of_protocol)
+    }
+
+    /// Decides conflicts by rules.
+    pub fn prefer(&mut self, decisions: &mut Vec<PathDecision>, rules: &ConflictRules) -> Result<(), Error> {
+        let mut failure = None;
+        let ends = &mut self.ends;
+        rules.apply(decisions, &mut |decision, loser, name| {
+            look_at_name(ends, decision, loser, name).unwrap_or_else(|error| {
+                failure = Some(error);
+                KeptName::Taken
+            })
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Makes the plan.
+    pub fn plan(&self, mut decisions: Vec<PathDecision>) -> TwowayPlan {
+        find_renames(&mut decisions);
+        TwowayPlan::new(decisions, &self.rules)
+    }
+
+    /// Checks a plan against deletions that nobody may have meant. `allowed`: that many are meant.
+    pub fn check(&self, plan: &TwowayPlan, allowed: Option<u64>) -> Result<(), DeletionDoubt> {
+        let entries = self.scans.map(|scan| scan.entries);
+        if allowed.is_none() {
+            for side in ReplicaSide::BOTH {
+                check_root(side, self.scan(side).archived, entries[side.index()])?;
+            }
+        }
+        check_deletions(&plan.actions, entries, allowed)
+    }
+
+    /// Performs a plan, and reports the events of its copies to `observer`.
+    pub fn perform(
+        &mut self,
+        plan: &TwowayPlan,
+        control: &RuntimeControl,
+        observer: &mut dyn Observer,
+    ) -> Result<TwowayResults, Error> {
+        let mut results = TwowayResults::default();
+        for chunk in chunks(&plan.actions) {
+            let mut ready: Vec<TwowayAction> = Vec::new();
+            for side in ReplicaSide::BOTH {
+                self.copy_to(side, chunk, control, observer, &mut results)?;
+            }
+            let (mut untouched, mut sources) = ([Vec::new().into_iter(), Vec::new().into_iter()], [vec![], vec![]]);
+            for action in chunk {
+                if let ActionKind::Copy { source } = &action.kind {
+                    sources[action.side.other().index()].push((action.path.clone(), source.clone()));
+                }
+            }
+            for (end, (sources, untouched)) in self.ends.iter_mut().zip(sources.into_iter().zip(&mut untouched)) {
+                *untouched = end.look_at(sources)?.into_iter();
+            }
+            for action in chunk {
+                let is_copy = matches!(action.kind, ActionKind::Copy { .. });
+                match is_copy && !untouched[action.side.other().index()].next().unwrap_or(false) {
+                    true => results.skip(action.side.other(), &action.path),
+                    false => ready.push(action.clone()),
+                }
+            }
+            for side in ReplicaSide::BOTH {
+                let actions: Vec<_> = ready.iter().filter(|action| action.side == side).cloned().collect();
+                let outcomes = self.ends[side.index()].act(actions.clone())?;
+                for (action, outcome) in actions.into_iter().zip(outcomes) {
+                    results.add(&action, outcome);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// Copies the files of a chunk that `side` gets into its directory for copies.
+    fn copy_to(
+        &mut self,
+        side: ReplicaSide,
+        chunk: &[TwowayAction],
+        control: &RuntimeControl,
+        observer: &mut dyn Observer,
+        results: &mut TwowayResults,
+    ) -> Result<(), Error> {
+        let is_copy = |action: &&TwowayAction| action.side == side && matches!(action.kind, ActionKind::Copy { .. });
+        let paths: Vec<TreePath> = chunk.iter().filter(is_copy).map(|action| action.path.clone()).collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let staged = self.ends[side.index()].stage()?;
+        let copy = self.copy_of(side, staged, paths);
+        let mut counted = CountFailures { observer, failed: 0 };
+        super::run(copy, self.program.clone(), &self.cancel, control, &mut counted)?;
+        results.failed_copies += counted.failed;
+        Ok(())
+    }
+
+    fn copy_of(&self, side: ReplicaSide, staged: Vec<u8>, paths: Vec<TreePath>) -> CopySpec {
+        let from = side.other();
+        let root = PathBuf::from(OsString::from_vec(self.place(from).path.clone()));
+        let (from_host, to_host) = (&self.spec.roots[from.index()].host, &self.spec.roots[side.index()].host);
+        let target = Location { host: to_host.clone(), path: OsString::from_vec(staged).into() };
+        let access = match side {
+            ReplicaSide::B => self.spec.access.clone(),
+            ReplicaSide::A => reversed(self.spec.access.clone()),
+        };
+        let list = list_of(from_host.clone(), paths);
+        let mut options = self.spec.copies.clone();
+        options.source.base = Some(root);
+        options.source.symlinks = Symlinks::Keep;
+        options.target.write.overwrite = OverwritePolicy::Follow;
+        options.target.sync = SyncOptions { into: true, equal: EqualityTest::Digest, ..SyncOptions::default() };
+        options.target.sync.replaces_trees = true;
+        options.metadata = MetadataOptions {
+            rights: RightsOptions { mode: self.rules.mode, owner: self.rules.owner, group: self.rules.owner },
+            times: TimeOptions { files: true, directories: false, symlinks: true },
+            preserve: PreserveOptions { devices: self.rules.owner, specials: true, ..options.metadata.preserve },
+            ..options.metadata
+        };
+        CopySpec { sources: Vec::new(), list: Some(list), target, options, access }
+    }
+
+    /// Writes both archives. `None`: there is nothing to write.
+    pub fn record(&mut self, plan: &TwowayPlan, results: &TwowayResults) -> Result<Option<Generation>, Error> {
+        let is_known = self.base.is_some() && self.scans.iter().all(|scan| scan.hashed == 0);
+        if is_known && plan.agreements.is_empty() {
+            return Ok(None);
+        }
+        let (scans, number, base) = (self.scans, self.number, self.base);
+        let written = both(&mut self.ends, |side, end| {
+            let changes = plan.archive_changes(side, scans[side.index()].started, &results.run, []);
+            end.record(changes)?;
+            end.write(number, base)
+        })?;
+        match written {
+            [a, b] if a == b => Ok(Some(a)),
+            _ => Err(Error::Failed("the archives of both ends differ: the next run will compare all contents".into())),
+        }
+    }
+}
+
+impl TwowayResults {
+    fn skip(&mut self, side: ReplicaSide, path: &TreePath) {
+        self.run.unfinished.insert(path.clone());
+        self.skipped.push((side, path.clone()));
+    }
+
+    fn add(&mut self, action: &TwowayAction, outcome: ActionOutcome) {
+        let side = action.side;
+        match outcome {
+            ActionOutcome::Done { stamp, digest } => {
+                let made = self.run.made.entry(action.path.clone()).or_default();
+                made.stamps[side.index()] = stamp.or(made.stamps[side.index()]);
+                made.digest = digest.or(made.digest);
+                self.done[side.index()] += 1;
+                if let (ActionKind::Copy { .. }, Some(entry)) = (&action.kind, &action.entry) {
+                    self.bytes[side.index()] += entry.content.file_size().unwrap_or(0);
+                }
+            }
+            ActionOutcome::Skipped => self.skip(side, &action.path),
+            ActionOutcome::Failed { text } => {
+                self.run.unfinished.insert(action.path.clone());
+                self.failed.push((side, action.path.clone(), text));
+            }
+        }
+    }
+}
+
+/// Performs a step at both ends at the same time.
+fn both<T: Send>(
+    ends: &mut [ReplicaSession; 2],
+    step: impl Fn(ReplicaSide, &mut ReplicaSession) -> Result<T, Error> + Sync,
+) -> Result<[T; 2], Error> {
+    let [a, b] = ends;
+    let (a, b) = thread::scope(|scope| {
+        let other = scope.spawn(|| step(ReplicaSide::B, b));
+        let a = step(ReplicaSide::A, a);
+        let lost = || Err(Error::Failed("a thread of this process ended".into()));
+        (a, other.join().unwrap_or_else(|_| lost()))
+    });
+    Ok([a?, b?])
+}
+
+/// Looks whether a name is free for the loser of a conflict.
+fn look_at_name(
+    ends: &mut [ReplicaSession; 2],
+    decision: &PathDecision,
+    loser: ReplicaSide,
+    name: &TreePath,
+) -> Result<KeptName, Error> {
+    let found = both(ends, |_, end| end.find(vec![name.clone()]))?;
+    if found.iter().flatten().all(Option::is_none) {
+        return Ok(KeptName::Free);
+    }
+    let (Some(entry), [Some(kept)]) = (&decision.side(loser).entry, &found[loser.index()][..]) else {
+        return Ok(KeptName::Taken);
+    };
+    if entry.content.file_size().is_none() || entry.content.file_size() != kept.content.file_size() {
+        return Ok(KeptName::Taken);
+    }
+    let digests = ends[loser.index()].digest(vec![decision.path.clone(), name.clone()])?;
+    let is_kept = digests[0].is_some() && digests[0] == digests[1];
+    Ok(if is_kept { KeptName::Kept } else { KeptName::Taken })
+}
+
+/// Splits actions so that copies before their names take a limited room, and files that an action keeps are there
+/// before they are copied.
+fn chunks(actions: &[TwowayAction]) -> impl Iterator<Item = &[TwowayAction]> {
+    let kept: HashSet<&TreePath> = actions.iter().filter_map(|action| action.keep_as.as_ref()).collect();
+    let mut rest = actions;
+    std::iter::from_fn(move || {
+        let (mut bytes, mut keeps) = (0_u64, false);
+        let is_beyond = |action: &TwowayAction| {
+            let needs_kept = keeps && kept.contains(&action.path);
+            keeps |= action.keep_as.is_some();
+            if let (ActionKind::Copy { .. }, Some(entry)) = (&action.kind, &action.entry) {
+                bytes = bytes.saturating_add(entry.content.file_size().unwrap_or(0));
+            }
+            needs_kept || bytes > CHUNK_BYTES
+        };
+        let end = rest.iter().position(is_beyond).unwrap_or(rest.len());
+        // A file that is larger than the limit is a chunk of its own.
+        let (chunk, others) = rest.split_at(end.max(1).min(rest.len()).min(CHUNK_ACTIONS));
+        rest = others;
+        (!chunk.is_empty()).then_some(chunk)
+    })
+}
+
+/// Counts files that a copy reports as failed.
+struct CountFailures<'o> {
+    observer: &'o mut dyn Observer,
+    failed: u64,
+}
+
+impl Observer for CountFailures<'_> {
+    fn event(&mut self, event: &Event) {
+        self.failed += u64::from(matches!(event, Event::FileFailed { .. }));
+        self.observer.event(event);
+    }
+}
+
+/// Access to the same hosts, with the target as the source.
+fn reversed(access: RemoteAccess) -> RemoteAccess {
+    let login = access.target_login.clone().unwrap_or_else(|| access.login.clone());
+    RemoteAccess {
+        target_login: Some(access.login.clone()),
+        login,
+        source_command: access.target_command.clone(),
+        target_command: access.source_command.clone(),
+        ..access
+    }
+}
+
+fn of_protocol(error: ProtocolError) -> Error {
+    Error::Failed(format!("an end has broken the protocol: {error}"))
+}
+
+/// Refuses roots that are one, or lie in each other.
+fn refuse_overlap([a, b]: &[ReplicaPlace; 2]) -> Result<(), Error> {
+    if a.machine != b.machine {
+        return Ok(());
+    }
+    let [one, other] = [a, b].map(|place| Path::new(OsStr::from_bytes(&place.path)));
+    if one == other || (a.device, a.inode) == (b.device, b.inode) {
+        return Err(Error::Usage("both replicas are the same directory".into()));
+    }
+    if one.starts_with(other) || other.starts_with(one) {
+        return Err(Error::Usage("one replica lies in the other".into()));
+    }
+    Ok(())
+}
+
+fn list_of(host: Host, paths: Vec<TreePath>) -> SourceList {
+    let paths = Arc::new(paths);
+    let of_lines = host.clone();
+    let open = Arc::new(move || {
+        let lines = PathLines { host: of_lines.clone(), paths: Arc::clone(&paths), next: 0 };
+        Box::new(lines) as Box<dyn ListReader>
+    });
+    SourceList { name: "the plan".into(), host, open }
+}
+
+/// The paths of copies as a list of sources, relative to the root.
+struct PathLines {
+    host: Host,
+    paths: Arc<Vec<TreePath>>,
+    next: usize,
+}
+
+impl ListReader for PathLines {
+    fn next(&mut self, _patience: Duration) -> ListLine {
+        let Some(path) = self.paths.get(self.next) else { return ListLine::End(None) };
+        self.next += 1;
+        let path = OsStr::from_bytes(path.as_bytes()).into();
+        ListLine::Source(Location { host: self.host.clone(), path })
+    }
+
+    fn position(&self) -> String {
+        format!("path {} of the plan", self.next)
+    }
+}
