@@ -4,6 +4,7 @@
 //! Letters are those of [`super::letters`], and bbcp's under its name. Other commands have their own lists below, which
 //! include options of a copy.
 
+pub mod config;
 pub mod copies;
 pub mod demo;
 pub mod files;

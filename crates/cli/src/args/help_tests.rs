@@ -603,10 +603,11 @@ fn sync_help() {
 #[test]
 fn config_help() {
     insta::assert_snapshot!(command("config"), @r#"
-    haul config [--json] [COPY OPTIONS] [HOST]
+    haul config [--all] [--json] [COPY OPTIONS] [HOST]
 
-    Shows the effective options for a copy from or to HOST, or within this machine,
-    and the origin of each: the default, a file, the command line.
+    Shows the options that a file or the command line sets for a copy from or to
+    HOST, or within this machine, and the origin of each. --all and --json list
+    those with their defaults, too.
 
     haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
     /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:
