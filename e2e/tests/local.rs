@@ -284,6 +284,29 @@ fn each_cause_has_one_exit_status() {
     }
 }
 
+#[test]
+fn a_forgotten_colon_is_said_before_the_copy() {
+    let sandbox = Sandbox::new();
+    sandbox.file("home/.ssh/config", "Host gate peer\n");
+    sandbox.file("home/.ssh/known_hosts", "[store]:2222,10.0.0.7 ssh-ed25519 AAAA\n");
+    sandbox.file("other.config", "Host elsewhere\n");
+    sandbox.file("file", "content");
+    let warning = |words: &[&str]| {
+        let run = sandbox.haul(words).run().succeeds();
+        run.stderr.lines().find(|line| line.contains("local file")).map(str::to_owned)
+    };
+    let says =
+        |name: &str| Some(format!("haul: {name} is a new local file here; for the host of that name, write {name}:"));
+    assert_eq!(warning(&["file", "peer"]), says("peer"));
+    assert_eq!(warning(&["-f", "file", "peer"]), None, "it exists");
+    assert_eq!(warning(&["sync", "file", "ann@store"]), says("ann@store"));
+    assert_eq!(warning(&["-F", "other.config", "file", "elsewhere"]), says("elsewhere"));
+    for other in ["unknown", "./gate"] {
+        assert_eq!(warning(&["file", other]), None, "{other}");
+    }
+    assert_eq!(warning(&["-q", "file", "10.0.0.7"]), None);
+}
+
 /// A port without a listener.
 fn unused_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
