@@ -307,6 +307,17 @@ fn a_forgotten_colon_is_said_before_the_copy() {
     assert_eq!(warning(&["-q", "file", "10.0.0.7"]), None);
 }
 
+#[test]
+fn the_bytes_between_the_ends_are_shown_on_request() {
+    let sandbox = Sandbox::new();
+    sandbox.file("tree/file", "content");
+    let traffic = "traffic     sent 0 bytes, received 0 bytes of block hashes";
+    sandbox.haul(["-r", "--stats", "tree", "copy"]).run().succeeds().says([traffic]);
+    sandbox.haul(["sync", "-av", "--stats", "tree/", "copy/"]).run().succeeds().says([traffic]);
+    let without = sandbox.haul(["-rv", "tree", "other"]).run().succeeds();
+    assert!(!without.stderr.contains("traffic"), "{}", without.account());
+}
+
 /// A port without a listener.
 fn unused_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -30,6 +30,7 @@ pub struct Human {
     /// A line of a list could not be written.
     failed: Option<io::Error>,
     level: Verbosity,
+    has_traffic: bool,
     is_terminal: bool,
     tally: Tally,
     failures: FailureList,
@@ -77,7 +78,8 @@ impl Human {
         let (tally, failures) =
             (Tally::default(), FailureList { count: 0, limit: FAILURES_SHOWN, hints: HashSet::new() });
         let list_form = ListForm::default();
-        Self { text, list: None, list_form, failed: None, level, is_terminal: false, tally, failures, stopped: None }
+        let (list, failed, stopped) = (None, None, None);
+        Self { text, list, list_form, failed, level, has_traffic: false, is_terminal: false, tally, failures, stopped }
     }
 
     /// Writes lists to `list`.
@@ -88,6 +90,11 @@ impl Human {
     /// Writes lines of a list in `list_form`.
     pub fn with_list_form(self, list_form: ListForm) -> Self {
         Self { list_form, ..self }
+    }
+
+    /// Adds the bytes between the hosts to the summary.
+    pub fn with_traffic(self, has_traffic: bool) -> Self {
+        Self { has_traffic, ..self }
     }
 
     /// Adapts to a terminal: slow logins are reported.
@@ -111,6 +118,9 @@ impl Human {
     /// The lines of a summary below its first.
     fn details(&self, result: &Summary) -> String {
         let mut output = summary::below(result, self.level);
+        if self.has_traffic && !result.is_dry {
+            output.push_str(&summary::traffic(result));
+        }
         if self.level >= Verbosity::Path {
             output.push_str(&summary::path(result));
             output.push_str(&parts::table(result));

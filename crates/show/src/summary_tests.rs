@@ -1,4 +1,4 @@
-use haul_base::copy::spec::CompressionMethod;
+use haul_base::copy::spec::{CompressionMethod, DeltaCounters};
 use haul_base::copy::summary::{
     CompressionResult, ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary, TransferTotals,
 };
@@ -291,4 +291,18 @@ fn other_ways() {
             "::1 -> fe80::2 (tcp) and 10.1.0.1 -> 10.1.0.2 (tcp), 1 stream; db1 accepts none"
         ]
     );
+}
+
+#[test]
+fn traffic_is_in_exact_bytes_with_the_speedup_of_all_files() {
+    let files = TransferTotals { bytes: 8_000_000, bytes_skipped: 2_000_000, ..TransferTotals::default() };
+    let counters = Counters { bytes_on_wire: 1_234_567, ..Counters::default() };
+    let delta = DeltaCounters { told_bytes: 45_001, ..DeltaCounters::default() };
+    let run = Summary { files, counters, delta: Some(delta), ..example() };
+    assert_eq!(
+        traffic(&run),
+        "traffic     sent 1,234,567 bytes, received 45,001 bytes of block hashes: speedup 7.82\n"
+    );
+    let local = Summary { counters: Counters::default(), delta: None, ..run };
+    assert_eq!(traffic(&local), "traffic     sent 0 bytes, received 0 bytes of block hashes\n");
 }

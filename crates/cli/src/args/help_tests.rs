@@ -338,6 +338,7 @@ fn full_help() {
                                 FILE.md)
           --metrics FILE        write the result to FILE as OpenMetrics text (for
                                 node_exporter)
+          --stats               print the bytes sent and received, and the speedup
           --bits                show rates in bit/s
           --logfile FILE        append messages to FILE
       -V, --version             print the version; with -v, CPU benchmarks as well
@@ -628,7 +629,7 @@ fn config_help() {
       realtime config compare update existing ignore-existing delete
       delete-excluded allow-empty-source ignore-errors detect-renames backup
       suffix backup-dir link-dest remove-source-files dry-run rsh checksums
-      checksum-alg expect checksum detach vverbose debug tui report version
+      checksum-alg expect checksum detach vverbose debug tui report stats version
       license help
     "#);
 }
