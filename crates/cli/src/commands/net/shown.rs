@@ -80,7 +80,7 @@ fn line(label: &str, text: &str) -> String {
 }
 
 fn echo(figures: &EchoFigures) -> String {
-    let EchoFigures { min_s, median_s, max_s } = *figures;
+    let EchoFigures { min_s, median_s, max_s, deviation_s: _ } = *figures;
     format!("{} ({} to {})", milliseconds(median_s), milliseconds(min_s), milliseconds(max_s))
 }
 
