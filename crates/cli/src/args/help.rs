@@ -424,7 +424,7 @@ fn report() -> String {
         "haul report [OPTIONS] FILE...\n\n\
          Writes a page with charts of up to 12 copies: their rates, incremental and\n\
          cumulative, with medians and quartiles. Each FILE is what haul --json printed\n\
-         of a copy. haul --report writes a page about a single copy.\n\n",
+         of a copy, or haul net --json. haul --report writes a page about a single copy.\n\n",
     );
     push_rows(&mut text, flags::report::ALL.iter());
     text.push_str(
