@@ -313,7 +313,7 @@ fn connection(transport: &TransportPath) -> String {
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::with_ports).collect();
             format!("{}{why}", paths.join(" and "))
         }
-        TransportPath::Ssh { because } => format!("through ssh ({})", harmless(because)),
+        TransportPath::Tunnel { is_ssh, because } => format!("{} ({})", paths::tunnel(*is_ssh), harmless(because)),
     }
 }
 

@@ -266,7 +266,7 @@ fn storage(summary: &Summary) -> Option<String> {
 
 /// Whether a preferred path could not be used.
 fn is_fallback(path: &TransportPath) -> bool {
-    matches!(path, TransportPath::Ssh { .. } | TransportPath::Tcp { instead_of: Some(_), .. })
+    matches!(path, TransportPath::Tunnel { .. } | TransportPath::Tcp { instead_of: Some(_), .. })
 }
 
 /// The line about the connection. Addresses and reasons are a worker's text, so they are escaped.
@@ -280,7 +280,9 @@ fn transport(summary: &Summary) -> String {
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::without_ports).collect();
             format!("{}, {streams}{why}", paths.join(" and "))
         }
-        TransportPath::Ssh { because } => format!("through ssh, {streams}; {}", harmless(because)),
+        TransportPath::Tunnel { is_ssh, because } => {
+            format!("{}, {streams}; {}", paths::tunnel(*is_ssh), harmless(because))
+        }
     }
 }
 

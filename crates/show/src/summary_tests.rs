@@ -22,7 +22,7 @@ fn a_good_run() {
 
 #[test]
 fn a_run_with_everything_in_it() {
-    let transport = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
+    let transport = TransportPath::Tunnel { is_ssh: true, because: "no TCP connection to db1: timed out".into() };
     let run = Summary {
         files: TransferTotals { failed: 2, skipped: 1, bytes_skipped: 999, left_out: 3, ..example().files },
         left_out: vec![("is a FIFO".into(), 1), ("an earlier source has this name".into(), 2)],
@@ -164,7 +164,7 @@ fn a_workers_path_text_disturbs_no_terminal() {
     let shown = "\\u{1b}]0;x\\u{7}\\n";
     let path = bare(&hostile(), &hostile());
     let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
-    let ways = [tcp, TransportPath::Ssh { because: hostile() }].map(|transport| {
+    let ways = [tcp, TransportPath::Tunnel { is_ssh: true, because: hostile() }].map(|transport| {
         super::transport(&Summary {
             connection: ConnectionSummary { transport, streams: 1, ..example().connection },
             ..example()

@@ -17,7 +17,7 @@ pub fn rate(bytes_per_s: f64) -> String {
 pub fn transport(transport: &TransportPath) -> String {
     let text = match transport {
         TransportPath::Tcp { path, .. } => paths::without_ports(path),
-        TransportPath::Ssh { because } => format!("through ssh: {because}"),
+        TransportPath::Tunnel { is_ssh, because } => format!("{}: {because}", paths::tunnel(*is_ssh)),
         TransportPath::Local { .. } | TransportPath::None => "within this host, without a network".to_owned(),
     };
     line("path", &text)
