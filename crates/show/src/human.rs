@@ -13,7 +13,7 @@ use haul_base::copy::summary::Summary;
 use crate::items::{self, Tally};
 use crate::output_form::ListForm;
 pub use crate::output_form::Verbosity;
-use crate::text::{TextOutput, harmless};
+use crate::text::{TextOutput, Tone, harmless};
 use crate::{Show, names, parts, paths, streams, summary};
 
 /// Most failures listed, except in a log; the others are counted.
@@ -206,6 +206,7 @@ impl Observer for Human {
                     ListForm::Names => self.list(&items::name(path, item)),
                 }
             }
+            Event::Warning(line) => self.text.warning(line),
             _ => notice(event).iter().for_each(|line| self.text.notice(line)),
         }
     }
@@ -235,7 +236,6 @@ fn notice(event: &Event) -> Option<String> {
             };
             format!("{}: {what}", haul_proto::path::escape(path))
         }
-        Event::Warning(line) => line.clone(),
         Event::RateLimit { bytes_per_s } => {
             let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
             format!("rate limit: {limit} from now on")
@@ -265,7 +265,8 @@ fn notice(event: &Event) -> Option<String> {
         | Event::Item(_)
         | Event::Stopped(_)
         | Event::Progress(_)
-        | Event::Checksum { .. } => return None,
+        | Event::Checksum { .. }
+        | Event::Warning(_) => return None,
     })
 }
 
@@ -285,7 +286,12 @@ impl Show for Human {
                     true => self.tally.headline(result.planned, result.times.elapsed),
                     false => summary::headline(result),
                 };
-                self.text.plain(format!("{headline}\n{}", self.details(result)).trim_end());
+                let tone = match result {
+                    _ if result.files.failed > 0 || result.differs() => Tone::Warning,
+                    _ if result.is_dry => Tone::Plain,
+                    _ => Tone::Done,
+                };
+                self.text.result(format!("{headline}\n{}", self.details(result)).trim_end(), tone);
             }
             Ok(_) => {}
             Err(error) => self.fail(error),
