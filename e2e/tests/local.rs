@@ -284,6 +284,40 @@ fn each_cause_has_one_exit_status() {
     }
 }
 
+#[test]
+fn a_forgotten_colon_is_said_before_the_copy() {
+    let sandbox = Sandbox::new();
+    sandbox.file("home/.ssh/config", "Host gate peer\n");
+    sandbox.file("home/.ssh/known_hosts", "[store]:2222,10.0.0.7 ssh-ed25519 AAAA\n");
+    sandbox.file("other.config", "Host elsewhere\n");
+    sandbox.file("file", "content");
+    let warning = |words: &[&str]| {
+        let run = sandbox.haul(words).run().succeeds();
+        run.stderr.lines().find(|line| line.contains("local file")).map(str::to_owned)
+    };
+    let says =
+        |name: &str| Some(format!("haul: {name} is a new local file here; for the host of that name, write {name}:"));
+    assert_eq!(warning(&["file", "peer"]), says("peer"));
+    assert_eq!(warning(&["-f", "file", "peer"]), None, "it exists");
+    assert_eq!(warning(&["sync", "file", "ann@store"]), says("ann@store"));
+    assert_eq!(warning(&["-F", "other.config", "file", "elsewhere"]), says("elsewhere"));
+    for other in ["unknown", "./gate"] {
+        assert_eq!(warning(&["file", other]), None, "{other}");
+    }
+    assert_eq!(warning(&["-q", "file", "10.0.0.7"]), None);
+}
+
+#[test]
+fn the_bytes_between_the_ends_are_shown_on_request() {
+    let sandbox = Sandbox::new();
+    sandbox.file("tree/file", "content");
+    let traffic = "traffic     sent 0 bytes, received 0 bytes of block hashes";
+    sandbox.haul(["-r", "--stats", "tree", "copy"]).run().succeeds().says([traffic]);
+    sandbox.haul(["sync", "-av", "--stats", "tree/", "copy/"]).run().succeeds().says([traffic]);
+    let without = sandbox.haul(["-rv", "tree", "other"]).run().succeeds();
+    assert!(!without.stderr.contains("traffic"), "{}", without.account());
+}
+
 /// A port without a listener.
 fn unused_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

@@ -1,5 +1,6 @@
 //! haul's output, its destination, and exit statuses.
 
+use std::fs;
 use std::time::Duration;
 
 use haul_e2e::{HostPair, ProgramRun, Remote, Sandbox, Terminal, compare, is_root_or_skip, shell};
@@ -80,7 +81,7 @@ fn json_is_one_event_a_line_and_adds_up() {
     sandbox.haul(["-r", "source", "target"]).run().succeeds();
     // Of the existing files, one differs and one is missing.
     sandbox.file("target/source/big", "in the way");
-    std::fs::remove_file(sandbox.path("target/source/a frame")).unwrap();
+    fs::remove_file(sandbox.path("target/source/a frame")).unwrap();
     let run = remote.haul(&sandbox).args(["--json", "-r", "source"]).arg(remote.at(sandbox.path("target"))).run();
     let run = run.ends(1);
     let events = run.events();
@@ -286,7 +287,7 @@ fn a_file_gets_ten_failures_and_their_number_and_a_log_gets_all() {
     let run = copy().run().ends(1).says(["3 more failures: --json or --logfile FILE lists all"]);
     assert_eq!(run.stderr.matches("gone").count(), 10, "{}", run.account());
     copy().args(["--logfile", "log"]).run().ends(1);
-    let log = std::fs::read_to_string(sandbox.path("log")).unwrap();
+    let log = fs::read_to_string(sandbox.path("log")).unwrap();
     assert!(log.matches("gone").count() == 13 && !log.contains("more failures"), "{log}");
 }
 
@@ -310,4 +311,25 @@ fn v_names_what_changes_as_rsync_does() {
     assert!(!json.stdout.contains("\"item\""), "{}", json.account());
     let piped = sandbox.haul(["-v", "s/same", "-"]).run().succeeds();
     assert_eq!(piped.stdout, "s/same", "{}", piped.account());
+}
+
+#[test]
+fn colours_follow_the_meaning_and_can_be_refused_or_forced() {
+    let sandbox = Sandbox::new();
+    sandbox.file("home/.ssh/config", "Host peer\n");
+    sandbox.file("file", "content");
+    let copy = |names: &[&str]| {
+        let haul = names.iter().fold(sandbox.haul(["-f", "file", "peer"]), |haul, name| haul.env(name, "1"));
+        let run = haul.run().succeeds();
+        fs::remove_file(sandbox.path("peer")).unwrap();
+        run.stderr
+    };
+    let forced = copy(&["CLICOLOR_FORCE"]);
+    assert!(forced.starts_with("\x1b[33mhaul:\x1b[0m peer is a new local file here"), "{forced:?}");
+    assert!(forced.contains("\n\x1b[32m1 file, 7 bytes in "), "{forced:?}");
+    for names in [&[][..], &["NO_COLOR", "CLICOLOR_FORCE"]] {
+        assert!(!copy(names).contains('\x1b'), "{names:?}");
+    }
+    let missing = sandbox.haul(["verify"]).env("CLICOLOR_FORCE", "1").run().ends(2).stderr;
+    assert!(missing.starts_with("\x1b[31mhaul:\x1b[0m ") && missing.contains("      \x1b[2mhint: "), "{missing:?}");
 }

@@ -104,11 +104,18 @@ fn several_copies_are_lines_of_one_chart() {
         let run = haul.arg(remote.at("null:")).run().succeeds();
         sandbox.file(name, &run.stdout);
     }
-    let run = sandbox.haul(["report", "slow.json", "<b>fast.json", "--out", "both.html"]).run().succeeds();
+    let net = sandbox.haul(["net", "--json", "--duration=2s"]).args(remote.sshd().haul_args()).arg("127.0.0.1");
+    sandbox.file("net.json", &net.run().succeeds().stdout);
+    let run = sandbox.haul(["report", "slow.json", "<b>fast.json", "net.json", "--out", "both.html"]).run().succeeds();
     assert_eq!(run.stdout, "both.html\n");
     let page = String::from_utf8(contents(&sandbox.path("both.html"))).unwrap();
-    for said in ["Rate over time (incremental)", "Mean rate so far (cumulative)", "<td>slow.json</td>", "&lt;b&gt;fast"]
-    {
+    for said in [
+        "Rate over time (incremental)",
+        "Mean rate so far (cumulative)",
+        "<td>slow.json</td>",
+        "<td>net.json</td>",
+        "&lt;b&gt;fast",
+    ] {
         assert!(page.contains(said), "{said}: {page}");
     }
     assert!(!page.contains("<b>") && page.matches("<svg class=\"chart\"").count() >= 3, "{page}");

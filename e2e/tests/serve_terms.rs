@@ -232,7 +232,12 @@ fn the_other_end_may_be_a_third_host_or_a_server_too() {
     let other = ServedShare::of(sandbox.haul(["serve", "--bind", "127.0.0.1", "--json", "other"]));
     let run = sandbox.haul(["--json", &server.at("file"), &other.line]).run().succeeds();
     compare(&file, &sandbox.path("other/file")).unwrap();
-    assert_eq!((&run.summary()["transport"]["kind"], &run.summary()["cipher"]), (&"ssh".into(), &"aes-128-gcm".into()));
+    assert_eq!(
+        (&run.summary()["transport"]["kind"], &run.summary()["cipher"]),
+        (&"control".into(), &"aes-128-gcm".into())
+    );
+    let words = sandbox.haul(["-v", "-f", &server.at("file"), &other.at("again")]).run().succeeds();
+    words.says(["connection  through the connections of this machine, "]);
     // Within one server.
     sandbox.haul([&server.at("file"), &server.at("copy")]).run().succeeds();
     compare(&file, &sandbox.path("shared/copy")).unwrap();

@@ -177,6 +177,8 @@ fn unreadable_entries_are_named_and_counted() {
     assert_eq!(failed["path"].as_str(), Some("absent"));
     let words = sandbox.haul(["survey", "tree", "absent"]).run().ends(1);
     assert!(words.stdout.contains("absent: No such file"), "{}", words.account());
+    let nothing = sandbox.haul(["survey", "absent"]).run().ends(1);
+    assert_eq!((&*nothing.stdout, &*nothing.stderr), ("", "haul: absent: No such file or directory\n"));
     let closed = [sandbox.file("tree/secret", "secret"), sandbox.dir("tree/closed")];
     sandbox.file("tree/closed/inside", "secret");
     closed.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap());

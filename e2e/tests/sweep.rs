@@ -208,8 +208,12 @@ fn sizes_times_classes_and_targets_are_dimensions_and_the_path_is_pinged() {
         let size = if run["size"] == "1m" { 1 << 20 } else { 4 << 20 };
         assert_eq!((run["bytes"].as_f64(), &run["failure"]), (Some(f64::from(size)), &Value::Null), "{run}");
         // Whoever may not send echoes has none.
-        let [least, median] = ["ping_unloaded_min_s", "ping_unloaded_s"].map(|name| run[name].as_f64());
-        assert!(least <= median && (!rustix::process::geteuid().is_root() || least > Some(0.0)), "{run}");
+        let [least, median, most, deviation] =
+            ["min_s", "s", "max_s", "deviation_s"].map(|name| run[format!("ping_unloaded_{name}")].as_f64());
+        assert!(least <= median && median <= most && deviation.is_some() == most.is_some(), "{run}");
+        assert!(["source_peak_bytes", "target_peak_bytes"].iter().all(|end| run[end].as_f64() > Some(0.0)), "{run}");
+        assert!(run["reordered"].as_f64() >= Some(0.0), "{run}");
+        assert!(!rustix::process::geteuid().is_root() || least > Some(0.0), "{run}");
     }
     let written = runs.iter().filter(|run| run["target"].as_str() == further.to_str()).count();
     assert_eq!((runs.len(), written), (8, 4));

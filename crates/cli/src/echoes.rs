@@ -22,6 +22,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EchoFigures {
+    /// The standard deviation: ping(8)'s mdev.
+    pub deviation_s: f64,
     /// The longest.
     pub max_s: f64,
     /// The median.
@@ -35,7 +37,11 @@ impl EchoFigures {
     pub fn of(times: &mut [Duration]) -> Option<Self> {
         times.sort_unstable();
         let seconds = |time: Option<&Duration>| time.map(Duration::as_secs_f64);
+        let mean =
+            |of: &dyn Fn(f64) -> f64| times.iter().map(|time| of(time.as_secs_f64())).sum::<f64>() / times.len() as f64;
+        let middle = mean(&|time| time);
         Some(Self {
+            deviation_s: mean(&|time| (time - middle).powi(2)).sqrt(),
             min_s: seconds(times.first())?,
             median_s: seconds(times.get(times.len() / 2))?,
             max_s: seconds(times.last())?,
@@ -122,9 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn echoes_have_their_median() {
+    fn echoes_have_their_median_and_deviation() {
         assert_eq!(EchoFigures::of(&mut []), None);
         let mut times = [9, 1, 5, 3, 7].map(Duration::from_secs);
-        assert_eq!(EchoFigures::of(&mut times), Some(EchoFigures { min_s: 1.0, median_s: 5.0, max_s: 9.0 }));
+        let figures = EchoFigures { deviation_s: 8_f64.sqrt(), min_s: 1.0, median_s: 5.0, max_s: 9.0 };
+        assert_eq!(EchoFigures::of(&mut times), Some(figures));
     }
 }

@@ -6,6 +6,7 @@ mod checksums;
 mod commands;
 mod config;
 mod echoes;
+mod forgotten_colon;
 mod host_policy;
 #[cfg(test)]
 mod json_schema;

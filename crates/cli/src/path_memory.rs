@@ -72,7 +72,7 @@ impl PathMemory {
     pub fn record(&self, outcome: &Outcome) {
         let Ok(summary) = outcome else { return };
         let because = match &summary.connection.transport {
-            TransportPath::Ssh { because } => Some(because.as_str()),
+            TransportPath::Tunnel { because, .. } => Some(because.as_str()),
             TransportPath::Tcp { .. } => None,
             _ => return,
         };

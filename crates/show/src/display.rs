@@ -38,6 +38,8 @@ pub struct Display {
     pub program: &'static str,
     /// `--bits`: rates are in bits per second.
     pub bits: bool,
+    /// `--stats`: the summary has the bytes between the hosts.
+    pub has_statistics: bool,
     /// `--logfile`: the log; `None` for standard error.
     pub log: Option<PathBuf>,
     /// The lines of changed entries.
@@ -120,7 +122,7 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
     } else if terminal::stderr_is_terminal() {
         human = human.on_terminal();
     }
-    let human = human.with_list_form(display.list);
+    let human = human.with_list_form(display.list).with_traffic(display.has_statistics);
     let human = match display.mode {
         // Refuses other output to the terminal of a dashboard.
         Mode::Tui => human,

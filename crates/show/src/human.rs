@@ -13,7 +13,7 @@ use haul_base::copy::summary::Summary;
 use crate::items::{self, Tally};
 use crate::output_form::ListForm;
 pub use crate::output_form::Verbosity;
-use crate::text::{TextOutput, harmless};
+use crate::text::{TextOutput, Tone, harmless};
 use crate::{Show, names, parts, paths, streams, summary};
 
 /// Most failures listed, except in a log; the others are counted.
@@ -30,6 +30,7 @@ pub struct Human {
     /// A line of a list could not be written.
     failed: Option<io::Error>,
     level: Verbosity,
+    has_traffic: bool,
     is_terminal: bool,
     tally: Tally,
     failures: FailureList,
@@ -77,7 +78,8 @@ impl Human {
         let (tally, failures) =
             (Tally::default(), FailureList { count: 0, limit: FAILURES_SHOWN, hints: HashSet::new() });
         let list_form = ListForm::default();
-        Self { text, list: None, list_form, failed: None, level, is_terminal: false, tally, failures, stopped: None }
+        let (list, failed, stopped) = (None, None, None);
+        Self { text, list, list_form, failed, level, has_traffic: false, is_terminal: false, tally, failures, stopped }
     }
 
     /// Writes lists to `list`.
@@ -88,6 +90,11 @@ impl Human {
     /// Writes lines of a list in `list_form`.
     pub fn with_list_form(self, list_form: ListForm) -> Self {
         Self { list_form, ..self }
+    }
+
+    /// Adds the bytes between the hosts to the summary.
+    pub fn with_traffic(self, has_traffic: bool) -> Self {
+        Self { has_traffic, ..self }
     }
 
     /// Adapts to a terminal: slow logins are reported.
@@ -111,6 +118,9 @@ impl Human {
     /// The lines of a summary below its first.
     fn details(&self, result: &Summary) -> String {
         let mut output = summary::below(result, self.level);
+        if self.has_traffic && !result.is_dry {
+            output.push_str(&summary::traffic(result));
+        }
         if self.level >= Verbosity::Path {
             output.push_str(&summary::path(result));
             output.push_str(&parts::table(result));
@@ -196,6 +206,7 @@ impl Observer for Human {
                     ListForm::Names => self.list(&items::name(path, item)),
                 }
             }
+            Event::Warning(line) => self.text.warning(line),
             _ => notice(event).iter().for_each(|line| self.text.notice(line)),
         }
     }
@@ -225,7 +236,6 @@ fn notice(event: &Event) -> Option<String> {
             };
             format!("{}: {what}", haul_proto::path::escape(path))
         }
-        Event::Warning(line) => line.clone(),
         Event::RateLimit { bytes_per_s } => {
             let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
             format!("rate limit: {limit} from now on")
@@ -255,7 +265,8 @@ fn notice(event: &Event) -> Option<String> {
         | Event::Item(_)
         | Event::Stopped(_)
         | Event::Progress(_)
-        | Event::Checksum { .. } => return None,
+        | Event::Checksum { .. }
+        | Event::Warning(_) => return None,
     })
 }
 
@@ -275,7 +286,12 @@ impl Show for Human {
                     true => self.tally.headline(result.planned, result.times.elapsed),
                     false => summary::headline(result),
                 };
-                self.text.plain(format!("{headline}\n{}", self.details(result)).trim_end());
+                let tone = match result {
+                    _ if result.files.failed > 0 || result.differs() => Tone::Warning,
+                    _ if result.is_dry => Tone::Plain,
+                    _ => Tone::Done,
+                };
+                self.text.result(format!("{headline}\n{}", self.details(result)).trim_end(), tone);
             }
             Ok(_) => {}
             Err(error) => self.fail(error),
@@ -303,7 +319,7 @@ fn connection(transport: &TransportPath) -> String {
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::with_ports).collect();
             format!("{}{why}", paths.join(" and "))
         }
-        TransportPath::Ssh { because } => format!("through ssh ({})", harmless(because)),
+        TransportPath::Tunnel { is_ssh, because } => format!("{} ({})", paths::tunnel(*is_ssh), harmless(because)),
     }
 }
 

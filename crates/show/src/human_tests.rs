@@ -135,7 +135,10 @@ fn a_workers_path_text_disturbs_no_terminal() {
     let path = bare(&hostile(), &hostile());
     let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
     assert_eq!(connection(&tcp), format!("{shown} -> {shown} (tcp); {shown}"));
-    assert_eq!(connection(&TransportPath::Ssh { because: hostile() }), format!("through ssh ({shown})"));
+    assert_eq!(
+        connection(&TransportPath::Tunnel { is_ssh: true, because: hostile() }),
+        format!("through ssh ({shown})")
+    );
 }
 
 /// What is printed of a copy that ends with `error` after so many seconds.

@@ -16,5 +16,5 @@ pub fn cipher(cipher: Cipher) -> &'static str {
 
 /// The cipher of this transport path; none without a socket.
 pub fn sealed(transport: &TransportPath, cipher: Cipher) -> Option<&'static str> {
-    matches!(transport, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then(|| self::cipher(cipher))
+    matches!(transport, TransportPath::Tcp { .. } | TransportPath::Tunnel { .. }).then(|| self::cipher(cipher))
 }

@@ -40,6 +40,11 @@ pub fn without_port(address: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
+/// The way through the control connections.
+pub fn tunnel(is_ssh: bool) -> &'static str {
+    if is_ssh { "through ssh" } else { "through the connections of this machine" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -137,6 +137,17 @@ pub fn path(summary: &Summary) -> String {
     )
 }
 
+/// The bytes between the hosts, without those of ssh and of the control channel. The speedup is the size of all files,
+/// unchanged ones included, by these bytes.
+pub fn traffic(summary: &Summary) -> String {
+    let (files, sent) = (&summary.files, summary.counters.bytes_on_wire);
+    let received = summary.delta.map_or(0, |delta| delta.told_bytes);
+    let (size, moved) = (files.bytes.saturating_add(files.bytes_skipped), sent.saturating_add(received));
+    let speedup = if moved == 0 { String::new() } else { format!(": speedup {:.2}", size as f64 / moved as f64) };
+    let [sent, received] = [sent, received].map(|bytes| counted(bytes, "byte", "bytes"));
+    format!("{:<12}sent {sent}, received {received} of block hashes{speedup}\n", "traffic")
+}
+
 /// The sandboxes of both ends. Reasons are a worker's text.
 fn sandbox(summary: &Summary) -> Option<String> {
     let described = |sandbox: &SandboxReport| match sandbox.reason.as_str() {
@@ -255,7 +266,7 @@ fn storage(summary: &Summary) -> Option<String> {
 
 /// Whether a preferred path could not be used.
 fn is_fallback(path: &TransportPath) -> bool {
-    matches!(path, TransportPath::Ssh { .. } | TransportPath::Tcp { instead_of: Some(_), .. })
+    matches!(path, TransportPath::Tunnel { .. } | TransportPath::Tcp { instead_of: Some(_), .. })
 }
 
 /// The line about the connection. Addresses and reasons are a worker's text, so they are escaped.
@@ -269,7 +280,9 @@ fn transport(summary: &Summary) -> String {
             let paths: Vec<_> = std::iter::once(path).chain(others).map(paths::without_ports).collect();
             format!("{}, {streams}{why}", paths.join(" and "))
         }
-        TransportPath::Ssh { because } => format!("through ssh, {streams}; {}", harmless(because)),
+        TransportPath::Tunnel { is_ssh, because } => {
+            format!("{}, {streams}; {}", paths::tunnel(*is_ssh), harmless(because))
+        }
     }
 }
 

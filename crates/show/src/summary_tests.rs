@@ -1,4 +1,4 @@
-use haul_base::copy::spec::CompressionMethod;
+use haul_base::copy::spec::{CompressionMethod, DeltaCounters};
 use haul_base::copy::summary::{
     CompressionResult, ConnectionSummary, CopyTimes, Diagnosis, EndSummary, IntegritySummary, TransferTotals,
 };
@@ -22,7 +22,7 @@ fn a_good_run() {
 
 #[test]
 fn a_run_with_everything_in_it() {
-    let transport = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
+    let transport = TransportPath::Tunnel { is_ssh: true, because: "no TCP connection to db1: timed out".into() };
     let run = Summary {
         files: TransferTotals { failed: 2, skipped: 1, bytes_skipped: 999, left_out: 3, ..example().files },
         left_out: vec![("is a FIFO".into(), 1), ("an earlier source has this name".into(), 2)],
@@ -164,7 +164,7 @@ fn a_workers_path_text_disturbs_no_terminal() {
     let shown = "\\u{1b}]0;x\\u{7}\\n";
     let path = bare(&hostile(), &hostile());
     let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
-    let ways = [tcp, TransportPath::Ssh { because: hostile() }].map(|transport| {
+    let ways = [tcp, TransportPath::Tunnel { is_ssh: true, because: hostile() }].map(|transport| {
         super::transport(&Summary {
             connection: ConnectionSummary { transport, streams: 1, ..example().connection },
             ..example()
@@ -291,4 +291,18 @@ fn other_ways() {
             "::1 -> fe80::2 (tcp) and 10.1.0.1 -> 10.1.0.2 (tcp), 1 stream; db1 accepts none"
         ]
     );
+}
+
+#[test]
+fn traffic_is_in_exact_bytes_with_the_speedup_of_all_files() {
+    let files = TransferTotals { bytes: 8_000_000, bytes_skipped: 2_000_000, ..TransferTotals::default() };
+    let counters = Counters { bytes_on_wire: 1_234_567, ..Counters::default() };
+    let delta = DeltaCounters { told_bytes: 45_001, ..DeltaCounters::default() };
+    let run = Summary { files, counters, delta: Some(delta), ..example() };
+    assert_eq!(
+        traffic(&run),
+        "traffic     sent 1,234,567 bytes, received 45,001 bytes of block hashes: speedup 7.82\n"
+    );
+    let local = Summary { counters: Counters::default(), delta: None, ..run };
+    assert_eq!(traffic(&local), "traffic     sent 0 bytes, received 0 bytes of block hashes\n");
 }

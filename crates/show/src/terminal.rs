@@ -11,11 +11,13 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether errors may be coloured: on a terminal with colours, unless NO_COLOR is set (<https://no-color.org>).
+/// Whether text may be coloured: not with NO_COLOR (<https://no-color.org>), always with CLICOLOR_FORCE
+/// (<https://bixense.com/clicolors>), and else on a terminal with colours.
 pub fn stderr_takes_colour() -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let (refused, forced) = (is_set("NO_COLOR"), is_set("CLICOLOR_FORCE"));
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    stderr_is_terminal() && !refused && !dumb
+    !refused && (forced || stderr_is_terminal() && !dumb)
 }
 
 /// Whether the locale has characters beyond ASCII (locale(7)).

@@ -10,6 +10,34 @@ use haul_proto::path::escape;
 
 use crate::terminal::stderr_takes_colour;
 
+/// What a text means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// A failure.
+    Error,
+    /// Something to check, though the command goes on or has ended.
+    Warning,
+    /// A success.
+    Done,
+    /// A remedy or a quotation below a message.
+    Hint,
+    /// Anything else.
+    Plain,
+}
+
+impl Tone {
+    /// The attributes on a terminal with colours (SGR of ECMA-48).
+    const fn attributes(self) -> &'static str {
+        match self {
+            Self::Error => "31",
+            Self::Warning => "33",
+            Self::Done => "32",
+            Self::Hint => "2",
+            Self::Plain => "",
+        }
+    }
+}
+
 /// The output of lines, with or without colours.
 pub struct TextOutput {
     out: Box<dyn Write>,
@@ -31,12 +59,23 @@ impl TextOutput {
     /// Writes `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message`: hints, unless they begin with `note:
     /// ` or are indented.
     pub fn error(&mut self, message: &str) {
-        self.message(message, true);
+        self.message(message, Tone::Error);
     }
 
     /// Writes a message that is not an error.
     pub fn notice(&mut self, message: &str) {
-        self.message(message, false);
+        self.message(message, Tone::Plain);
+    }
+
+    /// Writes a warning.
+    pub fn warning(&mut self, message: &str) {
+        self.message(message, Tone::Warning);
+    }
+
+    /// Writes lines unchanged, the first one in this tone.
+    pub fn result(&mut self, lines: &str, tone: Tone) {
+        let (first, rest) = lines.split_at(lines.find('\n').unwrap_or(lines.len()));
+        self.write(&format!("{}{rest}\n", self.toned(first, tone)));
     }
 
     /// Writes `haul: HOST: PATH: WHAT`, and hints.
@@ -50,16 +89,23 @@ impl TextOutput {
         self.write(&format!("{line}\n"));
     }
 
-    fn message(&mut self, message: &str, is_error: bool) {
-        let (red, normal) = if self.colour && is_error { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
+    fn toned(&self, text: &str, tone: Tone) -> String {
+        match tone.attributes() {
+            "" => text.to_owned(),
+            attributes if self.colour => format!("\x1b[{attributes}m{text}\x1b[0m"),
+            _ => text.to_owned(),
+        }
+    }
+
+    fn message(&mut self, message: &str, tone: Tone) {
         let mut shown = String::new();
         for (number, line) in without_numbers(message).lines().enumerate() {
             let line = harmless(line);
             let is_plain = ["hint: ", "note: ", "  "].iter().any(|label| line.starts_with(label));
             match number {
-                0 => shown.push_str(&format!("{red}{}:{normal} {line}\n", self.program)),
-                _ if is_plain => shown.push_str(&format!("      {line}\n")),
-                _ => shown.push_str(&format!("      hint: {line}\n")),
+                0 => shown.push_str(&format!("{} {line}\n", self.toned(&format!("{}:", self.program), tone))),
+                _ if is_plain => shown.push_str(&format!("      {}\n", self.toned(&line, Tone::Hint))),
+                _ => shown.push_str(&format!("      {}\n", self.toned(&format!("hint: {line}"), Tone::Hint))),
             }
         }
         self.write(&shown);
@@ -109,12 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn only_errors_are_coloured() {
+    fn colours_follow_the_meaning() {
         let paper = Paper::default();
         let mut text = TextOutput::new(Box::new(paper.clone()), true);
-        text.error("bad");
-        text.notice("good");
-        assert_eq!(paper.text(), "\x1b[31mhaul:\x1b[0m bad\nhaul: good\n");
+        text.error("bad\nmend it");
+        text.warning("odd");
+        text.notice("so");
+        text.result("1 file\nfailed 0", Tone::Done);
+        text.result("0 files", Tone::Plain);
+        let expected = "\x1b[31mhaul:\x1b[0m bad\n      \x1b[2mhint: mend it\x1b[0m\n\x1b[33mhaul:\x1b[0m odd\nhaul: so\n\
+                        \x1b[32m1 file\x1b[0m\nfailed 0\n0 files\n";
+        assert_eq!(paper.text(), expected);
     }
 
     #[test]

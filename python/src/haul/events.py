@@ -24,7 +24,7 @@ class Event:
 
 @dataclass(frozen=True)
 class TransportPath:
-    """How data travels: ``kind`` is ``tcp``, ``ssh``, ``local`` or ``none``; ``extra`` has the rest."""
+    """How data travels: ``kind`` is ``tcp``, ``ssh``, ``control``, ``local`` or ``none``; ``extra`` has the rest."""
 
     kind: str = "none"
     extra: dict[str, Any] = field(default_factory=dict)

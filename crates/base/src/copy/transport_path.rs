@@ -20,8 +20,10 @@ pub enum TransportPath {
         /// Why the first choice was not used, if so.
         instead_of: Option<String>,
     },
-    /// Through ssh's own connection.
-    Ssh {
+    /// Through the control connections.
+    Tunnel {
+        /// Whether an end was reached by ssh; otherwise through the connections of this machine to servers.
+        is_ssh: bool,
         /// Why there is no TCP connection.
         because: String,
     },

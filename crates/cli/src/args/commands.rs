@@ -39,7 +39,7 @@ pub const COMMANDS: [CommandRow; 28] = [
     command("job", "STEP ...", "copy with many hosts, in shards", || ONLY_HELP),
     command("copies", "[ACTION NAME]", "list detached copies, or follow one", || flags::copies::ALL),
     command("jobs", "", "list jobs and detached copies", || flags::copies::ALL).rare(),
-    command("config", "[HOST]", "show effective options and their origin", || COPY),
+    command("config", "[HOST]", "show effective options and their origin", || &shared::CONFIG),
     command("read", "PATH", "print a file or a part of it; serve files to a program", || &shared::READ).rare(),
     command("rsync", "...", "rsync's whole command line: haul rsync -avz a/ db1:b", || ONLY_HELP).rare(),
     command("scp", "...", "scp's whole command line: haul scp -P 2222 a db1:", || ONLY_HELP).rare(),

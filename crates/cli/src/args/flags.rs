@@ -4,6 +4,7 @@
 //! Letters are those of [`super::letters`], and bbcp's under its name. Other commands have their own lists below, which
 //! include options of a copy.
 
+pub mod config;
 pub mod copies;
 pub mod demo;
 pub mod files;
@@ -216,6 +217,7 @@ options! {
     TUI: Switch = row("tui", None, Nothing, Output, "show a full-screen dashboard (keys pause, change rate and streams)").of_one_copy().switch();
     REPORT: Single<OsString> = row("report", None, One("FILE"), Output, "write an HTML or Markdown report (FILE.html, FILE.md)").of_one_copy().one(raw);
     METRICS: Single<OsString> = row("metrics", None, One("FILE"), Output, "write the result to FILE as OpenMetrics text (for node_exporter)").one(raw);
+    STATS: Switch = row("stats", None, Nothing, Output, "print the bytes sent and received, and the speedup").of_one_copy().switch();
     BITS: Switch = row("bits", None, Nothing, Output, "show rates in bit/s").switch();
     LOGFILE: Single<OsString> = row("logfile", None, One("FILE"), Output, "append messages to FILE").bbcp('l', 1).one(raw);
     VERSION: Switch = row("version", Some('V'), Nothing, Output, "print the version; with -v, CPU benchmarks as well").bbcp('#', 7).of_one_copy().switch();

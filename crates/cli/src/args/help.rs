@@ -311,9 +311,10 @@ fn sweep() -> String {
 /// Help of `haul config`.
 fn config() -> String {
     let mut text = String::from(
-        "haul config [--json] [COPY OPTIONS] [HOST]\n\n\
-         Shows the effective options for a copy from or to HOST, or within this machine,\n\
-         and the origin of each: the default, a file, the command line.\n\n\
+        "haul config [--all] [--json] [COPY OPTIONS] [HOST]\n\n\
+         Shows the options that a file or the command line sets for a copy from or to\n\
+         HOST, or within this machine, and the origin of each. --all and --json list\n\
+         those with their defaults, too.\n\n\
          haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and\n\
          /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:\n\n\
          \x20   streams = 8\n\
@@ -423,7 +424,7 @@ fn report() -> String {
         "haul report [OPTIONS] FILE...\n\n\
          Writes a page with charts of up to 12 copies: their rates, incremental and\n\
          cumulative, with medians and quartiles. Each FILE is what haul --json printed\n\
-         of a copy. haul --report writes a page about a single copy.\n\n",
+         of a copy, or haul net --json. haul --report writes a page about a single copy.\n\n",
     );
     push_rows(&mut text, flags::report::ALL.iter());
     text.push_str(

@@ -339,6 +339,7 @@ fn full_help() {
                                 FILE.md)
           --metrics FILE        write the result to FILE as OpenMetrics text (for
                                 node_exporter)
+          --stats               print the bytes sent and received, and the speedup
           --bits                show rates in bit/s
           --logfile FILE        append messages to FILE
       -V, --version             print the version; with -v, CPU benchmarks as well
@@ -604,10 +605,11 @@ fn sync_help() {
 #[test]
 fn config_help() {
     insta::assert_snapshot!(command("config"), @r#"
-    haul config [--json] [COPY OPTIONS] [HOST]
+    haul config [--all] [--json] [COPY OPTIONS] [HOST]
 
-    Shows the effective options for a copy from or to HOST, or within this machine,
-    and the origin of each: the default, a file, the command line.
+    Shows the options that a file or the command line sets for a copy from or to
+    HOST, or within this machine, and the origin of each. --all and --json list
+    those with their defaults, too.
 
     haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
     /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:
@@ -628,7 +630,7 @@ fn config_help() {
       realtime config compare update existing ignore-existing delete
       delete-excluded allow-empty-source ignore-errors detect-renames backup
       suffix backup-dir link-dest remove-source-files dry-run rsh checksums
-      checksum-alg expect checksum detach vverbose debug tui report version
+      checksum-alg expect checksum detach vverbose debug tui report stats version
       license help
     "#);
 }

@@ -58,7 +58,7 @@ pub enum Command {
     /// `haul serve`: the directory or `-`; `None` with `--pipe` or a file of directories.
     Serve(Values, Option<OsString>),
     /// `haul config`: options of a copy, whether to print JSON, and the host.
-    Config(Values, bool, Option<OsString>),
+    Config(Values, Values, Option<OsString>),
     /// `haul worker`: started by a controller only.
     Worker(WorkerTask),
     /// `haul --version --verbose`: the version, and this CPU's speed of encryption and hashing.
@@ -405,11 +405,13 @@ fn job(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError
     }
 }
 
-/// `haul config` takes a host, and options of a copy. `--json` applies to its own output.
+/// `haul config` takes a host, and options of a copy.
 fn config(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
-    let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
-    with_operands("config", &words, files, |values, mut operands| match operands.len() {
-        0 | 1 => Ok(Command::Config(values, !json.is_empty(), operands.pop())),
+    with_operands("config", words, files, |values, mut operands| match operands.len() {
+        0 | 1 => {
+            let (own, copy) = shared::split(&values, flags::config::ALL);
+            Ok(Command::Config(own, copy, operands.pop()))
+        }
         _ => Err(UsageError::new("haul config takes at most one host").remedy("haul config [OPTIONS] [HOST]")),
     })
 }

@@ -298,7 +298,7 @@ fn errors_name_the_word_and_the_remedy() {
     insta::assert_snapshot!(
         [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-l", "a", "b"], &["-s"], &["--source-command"],
          &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "mex"], &["demo", "a"], &["demo", "-r"],
-         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["--parallel", "4", "a", "b"], &["--retry", "5", "a", "b"], &["-streams", "4", "a", "b"]]
+         &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "zzz"], &["hepl"], &["--parallel", "4", "a", "b"], &["--retry", "5", "a", "b"], &["-streams", "4", "a", "b"]]
             .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
             .join("\n\n"),
         @"
@@ -374,8 +374,8 @@ fn errors_name_the_word_and_the_remedy() {
     no option or command is called streems; haul --help all lists them
     hint: did you mean: haul help streams
 
-    $ haul help stat
-    no option or command is called stat; haul --help all lists them
+    $ haul help zzz
+    no option or command is called zzz; haul --help all lists them
 
     $ haul hepl
     no command or file is called hepl

@@ -179,7 +179,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     one("sockopts", None, SPEED),
     switch("blocking-io", None, SPEED),
     one("outbuf", None, Nothing),
-    switch("stats", None, Nothing),
+    switch("stats", None, Is(&["--stats"])),
     switch("8-bit-output", Some('8'), Nothing),
     switch("human-readable", Some('h'), Nothing),
     switch("progress", None, Nothing),

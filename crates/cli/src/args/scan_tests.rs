@@ -41,7 +41,7 @@ fn letters_group_and_an_argument_is_attached_or_follows() {
         ("--checksum a b", "compare=digest | a b"),
         ("--checksum --no-checksum a b", " | a b"),
         ("--checksum md5 a b", "checksum=md5 | a b"),
-        ("--progress --stats a b", "progress | a b"),
+        ("--progress --stats a b", "progress stats | a b"),
         ("--progress 2 a b", "progress=2 | a b"),
         ("-P 22 a b", "ssh-port=22 | a b"),
     ] {

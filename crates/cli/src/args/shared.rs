@@ -1,4 +1,5 @@
-//! Options of commands that share some of a copy's: `haul probe`, `haul net`, `haul read`, and those on files of hosts.
+//! Options of commands that share some of a copy's: `haul probe`, `haul net`, `haul read`, `haul config`, and those on
+//! files of hosts.
 
 use std::sync::LazyLock;
 
@@ -39,6 +40,11 @@ const TWOWAY_OTHERS: [&OptionRow; 9] = [
 pub static PROBE: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::probe::ALL, &MEASURED, &PROBE_OTHERS));
 /// All options of `haul net`.
 pub static NET: LazyLock<Vec<OptionRow>> = LazyLock::new(|| rows(flags::net::ALL, &MEASURED, &NET_OTHERS));
+/// All options of `haul config`: those of a copy, and its own.
+pub static CONFIG: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
+    let of_copy = COPY.iter().filter(|row| !row.is(&flags::JSON.row));
+    flags::config::ALL.iter().chain(of_copy).cloned().collect()
+});
 /// All options of `haul read`.
 pub static READ: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::read::ALL));
 /// All options of `haul ls`.

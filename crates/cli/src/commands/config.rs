@@ -9,7 +9,7 @@ use haul_show::json::{OptionArgument, encode};
 use haul_show::output::print;
 use serde::Serialize;
 
-use crate::args::flags::COPY;
+use crate::args::flags::{self, COPY};
 use crate::args::parse::command_host;
 use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::values::Values;
@@ -46,7 +46,7 @@ pub struct OptionLine<'a> {
 }
 
 /// Shows the settings for a copy from or to `host`, or within this machine.
-pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
+pub fn run(own: &Values, values: &Values, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
     let failed = host.as_deref().and_then(|host| PathMemory::of_host(host)?.failed);
     let hosts = HostNames { source: host.clone(), target: host };
@@ -55,9 +55,10 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
     let ConfigSettings { chosen, left_out } = config::config_settings(values, &files, &hosts);
     let rows = COPY.iter().filter(|row| !row.of_one_copy && row.section != HelpSection::Accepted);
     let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
-    let text = match as_json {
+    let is_complete = own.is_set(&flags::config::EVERY);
+    let text = match own.is_set(&flags::JSON) {
         true => lines.iter().map(|line| encode(&line.json())).collect(),
-        false => words(&files, &lines, &left_out, failed.as_ref()),
+        false => words(&files, &lines, is_complete, &left_out, failed.as_ref()),
     };
     print(&text);
     Ok(Exit::Done)
@@ -85,6 +86,7 @@ fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetti
 fn words(
     files: &[Loaded],
     lines: &[ConfigLine<'_>],
+    is_complete: bool,
     left_out: &[(ProfileSetting, crate::args::UsageError)],
     failed: Option<&FailedPath>,
 ) -> String {
@@ -93,8 +95,11 @@ fn words(
         text.push_str(&format!("{}{}\n", file.shown, if file.exists() { "" } else { " (missing)" }));
     }
     text.push('\n');
-    for line in lines {
+    for line in lines.iter().filter(|line| is_complete || !matches!(line.origin, Origin::Default)) {
         text.push_str(&format!("{:<16} {:<20} {}\n", line.row.id, line.value(), line.origin.words()));
+    }
+    if !is_complete {
+        text.push_str("other options have their defaults: haul config --all lists them\n");
     }
     for (setting, why) in left_out {
         let why = why.to_string();

@@ -30,6 +30,7 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, flags};
 use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
+use crate::forgotten_colon::forgotten_colon;
 use crate::manifest::Manifest;
 use crate::metrics::CopyMetrics;
 use crate::path_memory::PathMemory;
@@ -38,8 +39,17 @@ use crate::signals::Watch;
 
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let plan = plan(values, operands, terminal::stderr_is_terminal())?;
+    let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
+    warn_of_forgotten_colon(&mut plan, values, operands);
     explain::asked(values, &plan).unwrap_or_else(|| carry_out_and_notify(values, plan))
+}
+
+/// Warns before the start if the target is a new local file with a host's name.
+pub fn warn_of_forgotten_colon(plan: &mut Plan, values: &Values, operands: &[OsString]) {
+    if plan.copy.options.pipes.target.is_none() && values.dialect() == Dialect::Haul {
+        let target = operands.last();
+        plan.notes.extend(target.and_then(|target| forgotten_colon(target, values.last(&flags::SSH_CONFIG))));
+    }
 }
 
 /// Runs a planned job, then the command of `--notify`.

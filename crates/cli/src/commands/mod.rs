@@ -131,7 +131,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Demo(own, copy) => demo::run(&own, &here(copy)?),
         Command::Status(values, paths) => status::run(&here(values)?, &paths),
         Command::Clean(values, paths) => clean::run(&here(values)?, &paths),
-        Command::Config(values, as_json, host) => config::run(&values, as_json, host.as_ref()),
+        Command::Config(own, copy, host) => config::run(&own, &copy, host.as_ref()),
         Command::Copies(values, None) => copies::list(&values),
         Command::Copies(_, Some((action, name))) => copies::run(action, &name),
         Command::Jobs(values) => job::list(&values).and_then(|_| copies::list(&values)),

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use haul_base::copy::location::{Host, Location};
+use haul_base::shell_word::quote;
 use haul_base::sys::describe::describe;
 use haul_control::operand::parse_operand;
 use haul_engine::partials::{Partial, PartialDetails, find};
@@ -85,18 +86,51 @@ pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageErro
     let Host::Remote { user, name } = host else {
         return match host {
             Host::Served { .. } => {
-                Err(UsageError::new(format!("haul {command} works on local paths, not on a server")))
+                Err(UsageError::new(format!("haul {command} works on local paths, not on a server"))
+                    .remedy(format!("type haul {command} PATH on the host of the server")))
             }
             _ => Ok(()),
         };
     };
     let host = user.map(|user| format!("{user}@")).unwrap_or_default() + &name;
     let shown = escape(path.as_bytes());
-    let there = escape(there.as_os_str().as_bytes());
+    // Both shells read it, the one here and the one there.
+    let there = quote(&escape(there.as_os_str().as_bytes()));
+    let words = format!("haul {command} {there}");
+    let words = if there.starts_with('\'') { quote(&words) } else { words };
+    let deployed = quote(&format!("$(ls -t .cache/haul/*/haul | head -n 1) {command} {there}"));
     Err(UsageError::new(format!("{shown} is on another host, but haul {command} works on local paths"))
-        .remedy(format!("ssh {host} haul {command} {there}"))
-        .remedy(format!(
-            "where haul is not in PATH: ssh {host} '$(ls -t .cache/haul/*/haul | head -n 1) {command} {there}'"
-        ))
-        .remedy(format!("for a local path with a colon, write ./{shown}")))
+        .remedy(format!("ssh {host} {words}"))
+        .remedy(format!("where haul is not in PATH: ssh {host} {deployed}"))
+        .remedy(format!("for a local path with a colon, write {}", quote(&format!("./{shown}")))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_type_instead_is_quoted_for_both_shells() {
+        let hints = |path: &str| {
+            let text = refuse_remote("clean", OsStr::new(path)).unwrap_err().to_string();
+            text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            hints("ann@db1:run7/a"),
+            [
+                "hint: ssh ann@db1 haul clean run7/a",
+                "hint: where haul is not in PATH: ssh ann@db1 '$(ls -t .cache/haul/*/haul | head -n 1) clean run7/a'",
+                "hint: for a local path with a colon, write ./ann@db1:run7/a",
+            ]
+        );
+        assert_eq!(
+            hints("db1:a; rm -rf b"),
+            [
+                r"hint: ssh db1 'haul clean '\''a; rm -rf b'\'''",
+                r"hint: where haul is not in PATH: ssh db1 '$(ls -t .cache/haul/*/haul | head -n 1) clean '\''a; rm -rf b'\'''",
+                "hint: for a local path with a colon, write './db1:a; rm -rf b'",
+            ]
+        );
+        assert!(refuse_remote("clean", OsStr::new("./a:b")).is_ok());
+    }
 }

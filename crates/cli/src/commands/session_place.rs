@@ -19,7 +19,7 @@ pub struct Warnings;
 impl Observer for Warnings {
     fn event(&mut self, event: &Event) {
         if let Event::Warning(text) = event {
-            show::stderr().notice(text);
+            show::stderr().warning(text);
         }
     }
 }

@@ -108,6 +108,11 @@ fn show_survey(
     host: Option<String>,
     page: Option<(Pending, String)>,
 ) -> anyhow::Result<Exit> {
+    if !values.is_set(&flags::JSON) && found.is_unreadable() {
+        let first = found.unreadable.first.iter();
+        first.for_each(|(path, why)| show::stderr().failure("", path, why));
+        return Ok(Exit::Failed);
+    }
     let kept = host.as_deref().zip(state_dir());
     let figures = kept.and_then(|(host, state)| figures::last(&state, Direction::To, host));
     let outlook = Outlook::new(found, host, figures);

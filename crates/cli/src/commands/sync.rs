@@ -10,6 +10,7 @@ use crate::resolve::sync;
 
 /// Syncs `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let plan = sync(values, operands, terminal::stderr_is_terminal())?;
+    let mut plan = sync(values, operands, terminal::stderr_is_terminal())?;
+    super::copy::warn_of_forgotten_colon(&mut plan, values, operands);
     super::explain::asked(values, &plan).unwrap_or_else(|| super::copy::carry_out_and_notify(values, plan))
 }

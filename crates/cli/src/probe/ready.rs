@@ -3,6 +3,7 @@
 use haul_base::copy::event::TransportPath;
 use haul_control::probe::EndMeasurement;
 use haul_proto::wire::network_settings::NetworkSettings;
+use haul_show::paths::tunnel;
 use haul_show::text::harmless;
 use haul_show::units::{count, size};
 
@@ -136,10 +137,11 @@ fn place(end: &EndMeasurement) -> Option<Check> {
 /// The check of the transport path.
 pub fn of_transport(transport: &TransportPath) -> Check {
     let (is_fine, text) = match transport {
-        TransportPath::Ssh { because } => (
+        TransportPath::Tunnel { is_ssh, because } => (
             false,
             format!(
-                "data goes through ssh, which is slow: {}; open a port and choose it with --data-ports",
+                "data goes {}, which is slow: {}; open a port and choose it with --data-ports",
+                tunnel(*is_ssh),
                 harmless(because)
             ),
         ),
@@ -250,7 +252,10 @@ pub mod tests {
             ! clock db1: its clock is 86400.0 s behind: haul compares file times
             ! space db1: 1.20 TB free, space for 3 files; the file system may compress zeros; deleted the files of 2 earlier probes
             "#);
-        let transport = of_transport(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
+        let transport = of_transport(&TransportPath::Tunnel {
+            is_ssh: true,
+            because: "no TCP connection to db1: timed out".into(),
+        });
         insta::assert_snapshot!(lines(&[transport]), @r#"
             ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and choose it with --data-ports
             "#);

@@ -12,7 +12,7 @@ use haul_show::units::bytes_per_s;
 use serde::Serialize;
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
-use crate::echoes::RoundTrips;
+use crate::echoes::{EchoFigures, RoundTrips};
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,17 +84,31 @@ figures! {
     ping_unloaded_min_s,
     /// The median of these echoes.
     ping_unloaded_s,
+    /// The longest of these echoes.
+    ping_unloaded_max_s,
+    /// Their standard deviation.
+    ping_unloaded_deviation_s,
     /// The median of ICMP echoes under load.
     ping_loaded_s,
+    /// The longest of these echoes.
+    ping_loaded_max_s,
+    /// Their standard deviation.
+    ping_loaded_deviation_s,
     /// Segments sent.
     segments,
     /// Retransmitted segments.
     retransmitted,
+    /// Reordered packets that the source's streams saw.
+    reordered,
     /// Streams in use at the end.
     streams_used,
     /// The largest effective window of a stream (the smaller one of congestion window and receive window), as the mean
     /// of all streams.
     stream_window_bytes,
+    /// Peak memory of the source.
+    source_peak_bytes,
+    /// Peak memory of the target.
+    target_peak_bytes,
     /// Bytes read with direct I/O.
     source_direct_bytes,
     /// Bytes written with direct I/O.
@@ -133,6 +147,8 @@ impl Figures {
         let system = summary.ends[0].system + summary.ends[1].system;
         let cpu = summary.ends[0].cpu + summary.ends[1].cpu;
         let is_tcp = summary.connection.path.segments > 0;
+        let idle = |figure: fn(EchoFigures) -> f64| echoes.idle.map_or(f64::NAN, figure);
+        let loaded = |figure: fn(EchoFigures) -> f64| echoes.loaded.map_or(f64::NAN, figure);
         let of_path = |figure: u64| if is_tcp { figure as f64 } else { f64::NAN };
         Self {
             bytes: summary.files.bytes as f64,
@@ -145,13 +161,20 @@ impl Figures {
             target_cpu_s: seconds(summary.ends[1].cpu),
             rtt_loaded_s: series.round_trip().unwrap_or(f64::NAN),
             rtt_unloaded_s: of_path(summary.connection.path.round_trip_us) / 1e6,
-            ping_unloaded_min_s: echoes.idle.map_or(f64::NAN, |idle| idle.min_s),
-            ping_unloaded_s: echoes.idle.map_or(f64::NAN, |idle| idle.median_s),
-            ping_loaded_s: echoes.loaded.map_or(f64::NAN, |loaded| loaded.median_s),
+            ping_unloaded_min_s: idle(|echoes| echoes.min_s),
+            ping_unloaded_s: idle(|echoes| echoes.median_s),
+            ping_unloaded_max_s: idle(|echoes| echoes.max_s),
+            ping_unloaded_deviation_s: idle(|echoes| echoes.deviation_s),
+            ping_loaded_s: loaded(|echoes| echoes.median_s),
+            ping_loaded_max_s: loaded(|echoes| echoes.max_s),
+            ping_loaded_deviation_s: loaded(|echoes| echoes.deviation_s),
             segments: of_path(summary.connection.path.segments),
             retransmitted: of_path(summary.connection.path.retransmitted),
+            reordered: of_path(summary.source().streams.iter().map(|stream| stream.reordered).sum()),
             streams_used: summary.connection.streams.into(),
             stream_window_bytes: mean_window_bytes(&summary.source().streams),
+            source_peak_bytes: summary.ends[0].peak_bytes as f64,
+            target_peak_bytes: summary.ends[1].peak_bytes as f64,
             source_direct_bytes: summary.ends[0].direct_bytes as f64,
             target_direct_bytes: summary.ends[1].direct_bytes as f64,
             bytes_on_wire: summary.counters.bytes_on_wire as f64,

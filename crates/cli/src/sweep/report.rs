@@ -72,10 +72,16 @@ fn number(at: usize, word: &str) -> Option<f64> {
     }
 }
 
-/// Dimensions for the x-axis: varied numbers.
+/// Dimensions for the x-axis: varied numbers. Runs without a rate limit have no place on it.
 fn across(groups: &[Group<'_>]) -> Vec<usize> {
     let varied = varied(groups);
-    let is_number = |at: usize| groups.iter().all(|group| number(at, &group.setting.0[at]).is_some());
+    let is_number = |at: usize| {
+        let without = |word: &str| word == AUTO && DIMENSIONS[at].name == "rate_limit";
+        let mut words = groups.iter().map(|group| group.setting.0[at].as_str()).filter(|word| !without(word));
+        let first = words.next();
+        first.is_some_and(|first| number(at, first).is_some() && words.clone().any(|word| word != first))
+            && words.all(|word| number(at, word).is_some())
+    };
     let places = ACROSS.iter().filter_map(|name| DIMENSIONS.iter().position(|dimension| dimension.name == *name));
     places.filter(|&at| varied[at] && is_number(at)).collect()
 }

@@ -41,7 +41,7 @@ pub const DIMENSIONS: [Dimension; COUNT] = [
     Dimension {
         flag: &flags::sweep::XFRRATE,
         name: "rate_limit",
-        slac: &["512k", "1m", "2m", "4m", "6m", "8m", "10m", "12m", "15m", "20m", "25m", "30m", "35m"],
+        slac: &[AUTO, "512k", "1m", "2m", "4m", "5m", "6m", "8m", "10m", "12m", "15m", "20m", "25m", "30m", "35m"],
     },
     Dimension { flag: &flags::sweep::QOS, name: "qos", slac: &[] },
     Dimension { flag: &flags::sweep::SIZE, name: "size", slac: &[] },
@@ -185,7 +185,8 @@ pub mod tests {
             labels("-s 1,4 --cipher none,auto"),
             ["streams 1, cipher none", "streams 1", "streams 4, cipher none", "streams 4"]
         );
-        assert_eq!(labels("--rates slac").len(), 13);
+        assert_eq!(labels("--rates slac").len(), 15);
+        assert_eq!(labels("--rates slac")[0], "automatic", "without a limit");
         assert_eq!(labels("--streams 4,4,4"), ["streams 4"], "each once");
         assert_eq!(labels("--windows slac,=3m").len(), 9);
         assert_eq!(labels("--engines auto"), ["automatic"]);

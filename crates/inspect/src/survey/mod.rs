@@ -82,6 +82,13 @@ pub struct Survey {
     pub there: Option<TargetSurvey>,
 }
 
+impl Survey {
+    /// Whether all paths of the survey are unreadable, so that there is nothing to show.
+    pub fn is_unreadable(&self) -> bool {
+        self.unreadable.count > 0 && self.totals == SurveyTotals::default()
+    }
+}
+
 /// The stage of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyStage {

@@ -86,7 +86,7 @@ fn transport(transport: &TransportPath) -> Option<String> {
         TransportPath::None => None,
         TransportPath::Local { host } => Some(within(host.as_deref())),
         TransportPath::Tcp { path, .. } => Some(paths::without_ports(path)),
-        TransportPath::Ssh { .. } => Some("through ssh".to_owned()),
+        TransportPath::Tunnel { is_ssh, .. } => Some(paths::tunnel(*is_ssh).to_owned()),
     }
 }
 

@@ -30,6 +30,11 @@ pub enum TransportFields<'a> {
         /// Why there was no TCP connection.
         because: &'a str,
     },
+    /// Within the connections of this machine to servers.
+    Control {
+        /// Why there was no TCP connection.
+        because: &'a str,
+    },
 }
 
 /// A path between two hosts.
@@ -52,7 +57,10 @@ impl<'a> From<&'a TransportPath> for TransportFields<'a> {
                 others: others.iter().map(PathFields::from).collect(),
                 instead_of: instead_of.as_deref(),
             },
-            TransportPath::Ssh { because } => Self::Ssh { because },
+            TransportPath::Tunnel { is_ssh, because } => match is_ssh {
+                true => Self::Ssh { because },
+                false => Self::Control { because },
+            },
         }
     }
 }

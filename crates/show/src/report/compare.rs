@@ -1,4 +1,4 @@
-//! `haul report`: several copies in one chart, from their output of `--json`.
+//! `haul report`: several copies or measurements of `haul net` in one chart, from their output of `--json`.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct RecordedCopy {
     name: String,
     begun: Duration,
     moved: Track<Moved>,
-    /// Its last line: `summary` or `error`. `None` if haul was killed.
+    /// Its last line: `summary`, `net` or `error`. `None` if haul was killed.
     last: Option<Value>,
 }
 
@@ -32,14 +32,15 @@ impl RecordedCopy {
     /// Reads the events of a copy.
     ///
     /// # Errors
-    /// Those of `from`; [`io::ErrorKind::InvalidData`] where there is no progress of a copy.
+    /// Those of `from`; [`io::ErrorKind::InvalidData`] where there is no progress.
     pub fn read(name: String, mut from: impl BufRead) -> io::Result<Self> {
         let mut copy = Self { name, begun: Duration::ZERO, moved: Track::default(), last: None };
         let (mut line, mut before, mut is_progress) = (Vec::new(), 0, false);
+        let mut interval_end = Duration::ZERO;
         while from.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)? > 0 {
             let event: Value = serde_json::from_slice(&line).map_err(|_| unreadable("not events of haul --json"))?;
             line.clear();
-            let seconds = event["seconds"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let [seconds, end] = ["seconds", "end_s"].map(|field| time(&event[field]));
             match (event["event"].as_str(), seconds) {
                 (Some("connected"), Some(now)) => {
                     copy.begun = now;
@@ -51,14 +52,20 @@ impl RecordedCopy {
                     copy.moved.record(now, Moved { bytes, ..Moved::default() }, bytes > 0);
                     (before, is_progress) = (written, true);
                 }
+                (Some("net_interval"), _) if let Some(now) = end => {
+                    let rate = event["bytes_per_s"].as_f64().unwrap_or_default();
+                    let bytes = bytes_in(rate, now.saturating_sub(interval_end));
+                    copy.moved.record(now, Moved { bytes, ..Moved::default() }, true);
+                    (interval_end, is_progress) = (now, true);
+                }
                 // Each attempt counts from zero.
                 (Some("again"), _) => before = 0,
-                (Some("summary" | "error"), _) => copy.last = Some(event),
+                (Some("summary" | "net" | "error"), _) => copy.last = Some(event),
                 _ => {}
             }
         }
         copy.moved.end();
-        if is_progress { Ok(copy) } else { Err(unreadable("no progress of a copy in it")) }
+        if is_progress { Ok(copy) } else { Err(unreadable("no progress in it")) }
     }
 
     fn rates(&self) -> Vec<f64> {
@@ -69,28 +76,37 @@ impl RecordedCopy {
     /// The cells of its row.
     fn row(&self) -> Vec<String> {
         let last = self.last.as_ref().unwrap_or(&Value::Null);
-        let seconds = last["seconds"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let quartiles = Quartiles::of(&self.rates());
         let rate = |figure: fn(&Quartiles) -> f64| quartiles.as_ref().map(|rates| units::rate(figure(rates)));
         let result = match last["event"].as_str() {
             Some("summary") => last["verdict"]["limit"].as_str().unwrap_or_default(),
+            Some("net") => last["limited_by"].as_str().unwrap_or_default(),
             Some("error") => last["message"].as_str().and_then(|text| text.lines().next()).unwrap_or_default(),
             _ => "no last line: killed",
         };
         let cells = [
             Some(self.name.clone()),
             last["bytes"].as_u64().map(units::size),
-            seconds.map(units::duration),
+            time(&last["seconds"]).map(units::duration),
             last["bytes_per_s"].as_f64().map(units::rate),
             rate(|rates| rates.first),
             rate(|rates| rates.median),
             rate(|rates| rates.third),
             last["streams"].as_u64().map(units::count),
-            last["path"]["retransmitted"].as_u64().map(units::count),
+            last["path"]["retransmitted"].as_u64().or_else(|| last["retransmitted"].as_u64()).map(units::count),
             Some(result.to_owned()),
         ];
         cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned())).into()
     }
+}
+
+fn time(seconds: &Value) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.as_f64()?).ok()
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float becomes the nearest number")]
+fn bytes_in(bytes_per_s: f64, time: Duration) -> u64 {
+    (bytes_per_s * time.as_secs_f64()).round() as u64
 }
 
 fn unreadable(why: &str) -> io::Error {
@@ -194,6 +210,20 @@ mod tests {
         let copy = read(text).unwrap();
         assert_eq!(copy.moved.samples().iter().map(|sample| sample.figures.bytes).sum::<u64>(), 12);
         assert_eq!(copy.row().last().unwrap(), "no last line: killed");
+    }
+
+    #[test]
+    fn measurements_of_the_network_are_lines_too() {
+        let interval = |end: f64, rate: f64| {
+            format!("{{\"event\":\"net_interval\",\"end_s\":{end},\"bytes_per_s\":{rate},\"streams\":2}}\n")
+        };
+        let last = "{\"event\":\"net\",\"bytes\":30,\"seconds\":3,\"bytes_per_s\":10,\"streams\":2,\
+                    \"retransmitted\":7,\"limited_by\":\"link\"}\n";
+        let net =
+            read(&["{\"event\":\"connected\"}\n", &interval(1.0, 8e6), &interval(3.0, 2e6), last].concat()).unwrap();
+        assert_eq!(net.rates(), [8e6, 2e6]);
+        assert_eq!(net.row()[7..], ["2", "7", "link"]);
+        assert!(read(&interval(-1.0, 8e6)).is_err());
     }
 
     #[test]

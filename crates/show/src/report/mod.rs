@@ -2,6 +2,7 @@
 //!
 //! It is written after the copy, also a failed one, under a temporary name.
 
+mod axis;
 pub mod chart;
 pub mod compare;
 pub mod document;

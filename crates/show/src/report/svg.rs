@@ -14,18 +14,13 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::axis::{Axis, LEFT, LEFT_OF_NAMES, RIGHT, WIDTH, rows};
 use super::chart::{Chart, ChartBar, ChartLine, HeatMap, LINES_MAX, Marks, Span};
-use super::escape::{harmless, text};
-use crate::units::Quantity;
+use super::escape::text;
 
-const WIDTH: u32 = 880;
 const HEIGHT: u32 = 330;
-/// Width for labels.
-const LEFT: u32 = 76;
-const LEFT_OF_NAMES: u32 = 150;
 const BOTTOM: u32 = 53;
 const TOP: u32 = 14;
-const RIGHT: u32 = 24;
 /// Between labels and the edge.
 const EDGE: u32 = 7;
 /// Height of a row with a name.
@@ -34,8 +29,6 @@ const ROW: u32 = 26;
 const DOTS_MAX: usize = 60;
 /// Most strips under the pointer.
 const STRIPS_MAX: usize = 300;
-/// Approximate width of a label's character.
-const CHARACTER: u32 = 7;
 /// Opacity of the hottest cell: its figure stays readable.
 const HOTTEST: f64 = 0.7;
 
@@ -108,86 +101,6 @@ pub fn legend(chart: &Chart) -> String {
 
 fn colour(number: usize) -> RGBColor {
     PALETTE[number % PALETTE.len()]
-}
-
-/// An axis: of figures, or of names at whole numbers.
-struct Axis {
-    quantity: Quantity,
-    /// The displayed unit, in base units.
-    unit: f64,
-    label: String,
-    range: Range<f64>,
-    names: Option<Vec<String>>,
-}
-
-impl Axis {
-    fn of_figures((quantity, what): (Quantity, &str), least: f64, most: f64) -> Self {
-        let (name, unit) = quantity.unit(most);
-        let label = if name.is_empty() { what.to_owned() } else { format!("{what} ({name})") };
-        let mut axis = Self { quantity, unit, label, range: 0.0..1.0, names: None };
-        let (from, to) = (axis.at(least), axis.at(most));
-        if to.is_finite() && to > from {
-            axis.range = from..to + (to - from) * 0.02;
-        }
-        axis
-    }
-
-    fn of_names(what: &str, names: Vec<String>) -> Self {
-        let range = -0.5..names.len() as f64 - 0.5;
-        Self { quantity: Quantity::Count, unit: 1.0, label: what.to_owned(), range, names: Some(names) }
-    }
-
-    fn across(chart: &Chart) -> Self {
-        let room = |count: usize| (WIDTH - LEFT - RIGHT) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
-        let names = |names: Vec<&str>| names.iter().map(|name| shortened(name, room(names.len()))).collect();
-        match &chart.marks {
-            Marks::Bars(bars) => Self::of_names(chart.x.1, names(bars.iter().map(|bar| bar.name.as_str()).collect())),
-            Marks::Heat(map) => {
-                let what = format!("{} (in cells: {})", chart.x.1, map.unit().0);
-                Self::of_names(&what, names(map.columns.iter().map(String::as_str).collect()))
-            }
-            Marks::Lines(lines) | Marks::Points(lines) if chart.x.0 == Quantity::Size => {
-                let least = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(f64::MAX, f64::min);
-                Self::of_figures(chart.x, least, chart.extent().0)
-            }
-            Marks::Lines(_) | Marks::Points(_) | Marks::Spans(_) => Self::of_figures(chart.x, 0.0, chart.extent().0),
-        }
-    }
-
-    fn upwards(chart: &Chart) -> Self {
-        let names = |names: Vec<&str>| names.iter().map(|name| shortened(name, LEFT_OF_NAMES - 34)).collect();
-        match &chart.marks {
-            Marks::Spans(spans) => Self::of_names(chart.y.1, names(rows(spans).into_iter().rev().collect())),
-            Marks::Heat(map) => {
-                Self::of_names(chart.y.1, names(map.rows.iter().map(|(name, _)| name.as_str()).collect()))
-            }
-            Marks::Lines(_) | Marks::Points(_) | Marks::Bars(_) => Self::of_figures(chart.y, 0.0, chart.extent().1),
-        }
-    }
-
-    /// The position of a figure.
-    fn at(&self, value: f64) -> f64 {
-        if self.quantity == Quantity::Size { value.max(1.0).log2() } else { value / self.unit }
-    }
-
-    fn ticks(&self, of_figures: usize) -> usize {
-        self.names.as_ref().map_or(of_figures, |names| names.len() + 1)
-    }
-
-    /// The label of a position; empty between names or powers of two.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "names are few, and negative is none")]
-    fn tick(&self, at: f64) -> String {
-        let is_whole = (at - at.round()).abs() < 1e-6;
-        match &self.names {
-            Some(names) if is_whole && at > -0.5 => names.get(at.round() as usize).cloned().unwrap_or_default(),
-            None if self.quantity == Quantity::Size && is_whole => self.quantity.shown(at.round().exp2()),
-            None if self.quantity != Quantity::Size => {
-                let text = format!("{at:.2}");
-                text.trim_end_matches('0').trim_end_matches('.').to_owned()
-            }
-            _ => String::new(),
-        }
-    }
 }
 
 struct Plot<'a> {
@@ -370,31 +283,12 @@ impl Plot<'_> {
     }
 }
 
-/// The names of spans, each once, in their order.
-fn rows(spans: &[Span]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for span in spans {
-        if !names.contains(&span.name.as_str()) {
-            names.push(&span.name);
-        }
-    }
-    names
-}
-
-/// A name shortened to the available width.
-fn shortened(name: &str, room: u32) -> String {
-    let most = usize::try_from(room / CHARACTER).unwrap_or(0).max(4);
-    let name = harmless(name);
-    match name.char_indices().nth(most) {
-        Some(_) => format!("{}…", name.chars().take(most - 1).collect::<String>()),
-        None => name,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::chart::ChartPoint;
     use super::super::chart::tests::example;
     use super::*;
+    use crate::units::Quantity;
 
     fn count(svg: &str, what: &str) -> usize {
         svg.matches(what).count()
@@ -422,6 +316,30 @@ mod tests {
         assert!(x.iter().all(|x| (LEFT..=WIDTH - RIGHT).contains(x)), "{x:?}");
         assert!(y.iter().all(|y| (TOP..=HEIGHT - BOTTOM).contains(y)), "{y:?}");
         assert!(y[1] < y[2] && y[2] < y[0] && y[0] < y[3] && x[0] < x[1], "{x:?} {y:?}");
+    }
+
+    #[test]
+    fn lines_whose_rates_differ_tenfold_have_a_logarithmic_axis() {
+        let line = |name: &str, rate: f64| {
+            ChartLine::new(name, vec![ChartPoint::new(1.0, rate), ChartPoint::new(2.0, rate / 2.0)])
+        };
+        let svg = |rates: [f64; 2]| {
+            let lines = vec![line("a", rates[0]), line("b", rates[1])];
+            draw(&Chart { marks: Marks::Lines(lines), happened: Vec::new(), ..example() })
+        };
+        let height = |svg: &str| -> Vec<u32> {
+            svg.split(" cy=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
+        };
+        let far = svg([1e9, 3e6]);
+        assert!(
+            far.contains("rate (GB/s, logarithmic)") && far.contains("\n0.001\n") && far.contains("\n0.1\n"),
+            "{far}"
+        );
+        let drawn = height(&far);
+        let steps = (drawn[1] - drawn[0], drawn[3] - drawn[2]);
+        assert!(steps.0 > 10 && steps.0.abs_diff(steps.1) <= 1, "halves are equally far: {drawn:?}");
+        let near = svg([1e9, 2e8]);
+        assert!(near.contains("rate (GB/s)") && !near.contains("logarithmic"), "{near}");
     }
 
     #[test]
@@ -455,11 +373,6 @@ mod tests {
         assert_eq!(count(&svg, "fill=\"#0B63B5\""), 3, "{svg}");
         assert!(svg.contains("<title>1m, 1: 40.0 MB/s</title>"), "{svg}");
         assert_eq!(chart.table().rows, [["64k", "1.00 MB/s", "20.0 MB/s"], ["1m", "40.0 MB/s", ""]]);
-        let axis = Axis::of_figures((Quantity::Size, "size"), 1048576.0, 1073741824.0);
-        assert_eq!(
-            (axis.tick(20.0), axis.tick(20.5), axis.tick(30.0)),
-            ("1 MiB".into(), String::new(), "1 GiB".into())
-        );
     }
 
     #[test]
@@ -474,9 +387,6 @@ mod tests {
                 assert!(draw(&chart).contains("<polyline"));
             }
             most *= 37.0;
-        }
-        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Axis::of_figures((Quantity::Rate, "rate"), 0.0, odd).range, 0.0..1.0, "{odd}");
         }
     }
 

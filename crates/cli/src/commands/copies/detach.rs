@@ -73,7 +73,7 @@ pub fn rerun(record: &CopyRecord) -> anyhow::Result<Exit> {
 
 fn begin(record: &CopyRecord, logout: &Logout, is_quiet: bool) -> anyhow::Result<Exit> {
     if !is_quiet {
-        logout.warnings.iter().for_each(|warning| show::stderr().notice(warning));
+        logout.warnings.iter().for_each(|warning| show::stderr().warning(warning));
     }
     let (log, from) = record.begin_log()?;
     let begun = unix_seconds();

@@ -95,7 +95,7 @@ impl Observer for NetMeter {
             Event::Stopped(summary) => self.stopped = Some(summary.clone()),
             Event::Warning(text) => match self.mode {
                 Mode::Json => print(&encode(&NoticeLine::new(text))),
-                _ => self.text.notice(text),
+                _ => self.text.warning(text),
             },
             Event::FileFailed { host, message, .. } => self.text.error(&format!("{host}: {message}")),
             _ => {}

@@ -17,7 +17,7 @@ pub fn rate(bytes_per_s: f64) -> String {
 pub fn transport(transport: &TransportPath) -> String {
     let text = match transport {
         TransportPath::Tcp { path, .. } => paths::without_ports(path),
-        TransportPath::Ssh { because } => format!("through ssh: {because}"),
+        TransportPath::Tunnel { is_ssh, because } => format!("{}: {because}", paths::tunnel(*is_ssh)),
         TransportPath::Local { .. } | TransportPath::None => "within this host, without a network".to_owned(),
     };
     line("path", &text)
@@ -80,7 +80,7 @@ fn line(label: &str, text: &str) -> String {
 }
 
 fn echo(figures: &EchoFigures) -> String {
-    let EchoFigures { min_s, median_s, max_s } = *figures;
+    let EchoFigures { min_s, median_s, max_s, deviation_s: _ } = *figures;
     format!("{} ({} to {})", milliseconds(median_s), milliseconds(min_s), milliseconds(max_s))
 }
 

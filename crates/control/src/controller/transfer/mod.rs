@@ -315,7 +315,7 @@ impl<'a> TransferController<'a> {
         };
         let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, *connector, from, to));
         let Some(first) = paths.next() else {
-            self.connection.transport = TransportPath::Ssh { because: because.clone() };
+            self.connection.transport = transport_path::tunnel(self.copy, because.clone());
             let transport = self.connection.transport.clone();
             self.events.emit(Event::PathChanged { transport, because: Some(because) });
             return;
@@ -441,7 +441,7 @@ impl<'a> TransferController<'a> {
         let reports = self.progress.end_reports();
         let source = reports[WorkerRole::Source.index()];
         let transport = self.connection.transport.clone();
-        let cipher = matches!(transport, TransportPath::Tcp { .. } | TransportPath::Ssh { .. })
+        let cipher = matches!(transport, TransportPath::Tcp { .. } | TransportPath::Tunnel { .. })
             .then(|| suite_name(self.settings.suite));
         let connection = ConnectionSummary {
             transport,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use haul_base::copy::error::Error;
 use haul_base::copy::event::{Event, TransportPath};
 use haul_base::copy::location::Host;
-use haul_base::copy::spec::{NetworkOptions, Transport};
+use haul_base::copy::spec::{CopySpec, NetworkOptions, Transport};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -185,7 +185,7 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
         }
         if controller.connection.tunnel == TunnelState::Open {
             let because = because(&controller.connection);
-            return Ok((TransportPath::Ssh { because }, controller.settings.streams));
+            return Ok((tunnel(controller.copy, because), controller.settings.streams));
         }
         if controller.connection.tunnel == TunnelState::Closed
             && (is_exhausted || may_begin_by_tunnel && begun.elapsed() >= late)
@@ -209,6 +209,12 @@ fn because(connection: &TransferConnection) -> String {
         (Some(failed), Some(_)) => format!("{failed}; the other direction is being tried"),
         (failed, None) => failed.clone().unwrap_or_default(),
     }
+}
+
+/// The way through the control connections.
+pub fn tunnel(copy: &CopySpec, because: String) -> TransportPath {
+    let is_ssh = WorkerRole::BOTH.iter().any(|role| matches!(host(copy, *role), Host::Remote { .. }));
+    TransportPath::Tunnel { is_ssh, because }
 }
 
 /// Whether data may go through ssh before all direct attempts have failed. Between two remote hosts it would pass
@@ -293,7 +299,7 @@ pub fn answered(
         WorkerMessage::Connected { from, to, streams } if is_connector => {
             let path = shown(&controller.workers, role, from, to);
             let instead_of = connection.failed.take();
-            let is_moved = matches!(connection.transport, TransportPath::Ssh { .. });
+            let is_moved = matches!(connection.transport, TransportPath::Tunnel { .. });
             connection.transport = TransportPath::Tcp { path, others: Vec::new(), instead_of };
             (connection.connector, connection.streams, connection.attempt) = (Some(role), streams, None);
             connection.directions.clear();
@@ -319,11 +325,11 @@ fn fail_attempt(controller: &mut TransferController<'_>, why: &DirectionError) {
         Some(before) => format!("{before}, nor from it ({why})"),
     };
     controller.connection.failed = Some(failed);
-    if let TransportPath::Ssh { .. } = controller.connection.transport
+    if let TransportPath::Tunnel { .. } = controller.connection.transport
         && controller.connection.directions.is_empty()
     {
         let because = because(&controller.connection);
-        controller.connection.transport = TransportPath::Ssh { because };
+        controller.connection.transport = tunnel(controller.copy, because);
     }
 }
 
