@@ -46,7 +46,7 @@ pub const COMMANDS: [CommandRow; 28] = [
     command("bbcp", "...", "bbcp's whole command line: haul bbcp -s 8 a db1:/b", || ONLY_HELP).rare(),
     command("demo", "", "copy generated data on this machine", || flags::demo::ALL),
     command("help", "[TOPIC]", "explain an option, a command or a topic", || COPY),
-    command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP),
+    command("man", "[COMMAND]", "print the manual page, or that of a command", || ONLY_HELP).rare(),
     command("completions", "SHELL", "print completions for bash, zsh or fish", || ONLY_HELP).rare(),
     command("version", "", "print the version; with -v, CPU benchmarks as well", || VERSION).rare(),
 ];

@@ -69,7 +69,6 @@ fn short_help() {
       config [HOST]             show effective options and their origin
       demo                      copy generated data on this machine
       help [TOPIC]              explain an option, a command or a topic
-      man [COMMAND]             print the manual page, or that of a command
       ls, du, mkdir, rm PATH    files here or at host:path
 
     Options used most:
