@@ -526,6 +526,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         progress_lines: lines,
         program: dialect.program(),
         bits: values.is_set(&flags::BITS),
+        target: None,
         log,
         list: ListForm::default(),
     })

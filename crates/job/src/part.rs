@@ -137,6 +137,7 @@ fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
         progress_lines: has_lines,
         program: "haul",
         bits: kept.bits,
+        target: None,
         log: kept.log.clone(),
         list: ListForm::default(),
     }

@@ -15,17 +15,29 @@ pub struct TextOutput {
     out: Box<dyn Write>,
     colour: bool,
     program: &'static str,
+    /// What each line is about, with a colon; empty if there is only one copy.
+    label: String,
 }
 
 impl TextOutput {
     /// Writes to `out`.
     pub fn new(out: Box<dyn Write>, colour: bool) -> Self {
-        Self { out, colour, program: "haul" }
+        Self { out, colour, program: "haul", label: String::new() }
     }
 
     /// Sets another program name before its lines.
     pub fn called(self, program: &'static str) -> Self {
         Self { program, ..self }
+    }
+
+    /// Begins each line with the target that it is about, if there are several.
+    pub fn about(self, target: Option<&str>) -> Self {
+        Self { label: target.map_or_else(String::new, |target| format!("{target}: ")), ..self }
+    }
+
+    /// What lines begin with.
+    pub fn label(&self) -> &str {
+        &self.label
     }
 
     /// Writes `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message`: hints, unless they begin with `note:
@@ -45,9 +57,10 @@ impl TextOutput {
         self.error(&format!("{host}{}: {message}", escape(path)));
     }
 
-    /// Writes a line unchanged.
-    pub fn plain(&mut self, line: &str) {
-        self.write(&format!("{line}\n"));
+    /// Writes lines unchanged.
+    pub fn plain(&mut self, lines: &str) {
+        let lines: String = lines.split('\n').map(|line| format!("{}{line}\n", self.label)).collect();
+        self.write(&lines);
     }
 
     fn message(&mut self, message: &str, is_error: bool) {
@@ -57,7 +70,7 @@ impl TextOutput {
             let line = harmless(line);
             let is_plain = ["hint: ", "note: ", "  "].iter().any(|label| line.starts_with(label));
             match number {
-                0 => shown.push_str(&format!("{red}{}:{normal} {line}\n", self.program)),
+                0 => shown.push_str(&format!("{red}{}:{normal} {}{line}\n", self.program, self.label)),
                 _ if is_plain => shown.push_str(&format!("      {line}\n")),
                 _ => shown.push_str(&format!("      hint: {line}\n")),
             }
