@@ -65,7 +65,11 @@ fn a_target_that_fails_has_its_name_and_the_others_are_complete() {
     sandbox.dir("a");
     sandbox.dir("b");
     let run = sandbox.haul(["--json", "source", "--to", "a,other,nohost.invalid:x,b"]).run().ends(1);
-    run.clone().says(["haul: other: other/source:", "haul: nohost.invalid:x: ", "nohost.invalid"]);
+    run.clone().says([
+        "haul: other: this host: other/source: already exists",
+        "haul: nohost.invalid:x: ",
+        "nohost.invalid",
+    ]);
     let status = |target: &str, status: u8| json!({ "to": target, "status": status });
     let all = json!([status("a", 0), status("other", 1), status("nohost.invalid:x", 3), status("b", 0)]);
     assert_eq!((&targets(&run)["targets"], &targets(&run)["status"]), (&all, &json!(1)));

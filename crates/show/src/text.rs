@@ -122,6 +122,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_several_targets_begin_with_their_target() {
+        let paper = Paper::default();
+        let mut text = TextOutput::new(Box::new(paper.clone()), false).about(Some("db1:/a"));
+        text.error("no space left\nfree some");
+        text.plain("1 file\nconnection  none");
+        insta::assert_snapshot!(paper.text(), @r"
+            haul: db1:/a: no space left
+                  hint: free some
+            db1:/a: 1 file
+            db1:/a: connection  none
+            ");
+    }
+
+    #[test]
     fn only_errors_are_coloured() {
         let paper = Paper::default();
         let mut text = TextOutput::new(Box::new(paper.clone()), true);

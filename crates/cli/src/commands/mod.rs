@@ -109,8 +109,8 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
 /// Runs a command. Returns its exit status.
 fn run_command(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
-        Command::Copy(values, _) if values.is_set(&flags::PAIRS) => pairs::run(&values),
         Command::Copy(values, sources) if values.is_set(&flags::TO) => many_targets::run(&values, &sources),
+        Command::Copy(values, _) if values.is_set(&flags::PAIRS) => pairs::run(&values),
         Command::Copy(values, operands) => copy::run(&between(values, &operands)?, &operands),
         Command::Sync(values, operands) => sync::run(&between(values, &operands)?, &operands),
         Command::Verify(values, operands) => verify::run(&between(values, &operands)?, &operands),
