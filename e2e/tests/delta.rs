@@ -89,6 +89,18 @@ fn only_changed_pages_are_sent() {
 }
 
 #[test]
+fn the_file_of_an_earlier_copy_is_a_base_file() {
+    let change = Change::new(|bytes| pages(bytes, 60));
+    let (earlier, now) = (change.old.parent().unwrap(), change.sandbox.path("now"));
+    let haul = change.remote.haul(&change.sandbox).limit(LIMIT).args(["sync", "--json"]);
+    let from = format!("{}/", change.new.parent().unwrap().display());
+    let run = haul.arg("--link-dest").arg(earlier).arg(from).arg(change.remote.at(&now)).run().succeeds();
+    compare(&change.new, &now.join("file")).unwrap();
+    let (delta, travelled) = travelled(&run);
+    assert!(number(&delta, "files") == 1 && travelled < 60 * 5000 + BIG / 400, "{delta}");
+}
+
+#[test]
 fn only_inserted_and_appended_data_is_sent() {
     let change = Change::new(|bytes| {
         drop(bytes.splice(10_000..10_000, vec![7; 1000]));

@@ -46,6 +46,7 @@ mod json_schema;
 mod links;
 mod lists;
 mod local;
+mod many_targets;
 mod metadata;
 mod metadata_parts;
 mod mutations;

@@ -4,7 +4,7 @@ use std::fs;
 
 use haul_job::report_text::ReportLine;
 use haul_job::status_text::JobStatusLine;
-use haul_show::json::{FailureLine, JobLine, NoticeLine};
+use haul_show::json::{FailureLine, NoticeLine, TargetLine};
 use haul_show::partials::PartialLine;
 use haul_show::served::ServeLine;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -28,7 +28,7 @@ type Part = fn(&mut SchemaGenerator) -> Schema;
 
 /// The types of the lines of each command.
 const COMMANDS: [(&str, &[Part]); 13] = [
-    ("copy", &[line::<JobLine<'_>>]),
+    ("copy", &[line::<TargetLine<'_>>]),
     ("status", &[line::<PartialLine>]),
     ("serve", &[line::<ServeLine<'_>>]),
     ("config", &[line::<OptionLine<'_>>]),
@@ -37,7 +37,7 @@ const COMMANDS: [(&str, &[Part]); 13] = [
     ("net", &[line::<NetLine<'_>>, line::<NoticeLine>]),
     ("survey", &[line::<SurveyLine<'_>>]),
     ("sweep", &[line::<SweepLine<'_>>]),
-    ("job", &[line::<JobStatusLine<'_>>, line::<ReportLine<'_>>, line::<JobLine<'_>>]),
+    ("job", &[line::<JobStatusLine<'_>>, line::<ReportLine<'_>>, line::<TargetLine<'_>>]),
     ("copies", &[line::<CopyLine<'_>>]),
     ("twoway", &[line::<TwowayLine>]),
     ("failures", &[line::<FailureLine<'_>>]),

@@ -527,6 +527,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         program: dialect.program(),
         bits: values.is_set(&flags::BITS),
         has_statistics: values.is_set(&flags::STATS),
+        target: None,
         log,
         list: ListForm::default(),
     })

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub fn not_caught(error: io::Error) -> anyhow::Error {
 pub struct Watch {
     registered: Vec<SigId>,
     ended: Arc<AtomicBool>,
-    copy_runs: Arc<AtomicBool>,
+    copies_running: Arc<AtomicUsize>,
     limit: Option<Duration>,
     time_is_up: Arc<AtomicBool>,
     wake: UnixStream,
@@ -54,33 +54,38 @@ pub struct Watch {
 impl Watch {
     /// Starts to handle signals for `cancel` and `rate`, with the time `limit`.
     pub fn start(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> anyhow::Result<Self> {
-        Self::begin(cancel, rate, limit).map_err(not_caught)
+        Self::start_for_several(cancel, vec![rate], limit)
     }
 
-    fn begin(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> io::Result<Self> {
+    /// Starts to handle signals for copies with these rates.
+    pub fn start_for_several(cancel: Cancel, rates: Vec<RateHandle>, limit: Option<Duration>) -> anyhow::Result<Self> {
+        Self::begin(cancel, rates, limit).map_err(not_caught)
+    }
+
+    fn begin(cancel: Cancel, rates: Vec<RateHandle>, limit: Option<Duration>) -> io::Result<Self> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let hangup_was_ignored = ignore_hangup()?;
         let terminal = Controlling::open().filter(|_| io::stdin().is_terminal() && !hangup_was_ignored);
         let (signalled, wake) = UnixStream::pair()?;
         let ((faster, wake_faster), (slower, wake_slower)) = (UnixStream::pair()?, UnixStream::pair()?);
-        let (ended, copy_runs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (ended, copies_running) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let stopped = Arc::<AtomicBool>::default();
         let time_is_up = Arc::<AtomicBool>::default();
         let watcher = Watcher {
             cancel,
-            rate,
+            rates,
             terminal,
             signalled,
             faster,
             slower,
             ended: Arc::clone(&ended),
-            copy_runs: Arc::clone(&copy_runs),
+            copies_running: Arc::clone(&copies_running),
             stopped: Arc::clone(&stopped),
             deadline,
             time_is_up: Arc::clone(&time_is_up),
             limit,
         };
-        let mut watch = Self { registered: Vec::new(), ended, copy_runs, limit, time_is_up, wake, thread: None };
+        let mut watch = Self { registered: Vec::new(), ended, copies_running, limit, time_is_up, wake, thread: None };
         watch.register(&stopped)?;
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR1, wake_faster)?);
         watch.registered.push(signal_hook::low_level::pipe::register(SIGUSR2, wake_slower)?);
@@ -91,9 +96,9 @@ impl Watch {
     /// Runs `copy`, which must end within [`GRACE`] of a cancellation. Work before and after it, such as removal of the
     /// demo's data, has no limit.
     pub fn during<T>(&self, copy: impl FnOnce() -> T) -> T {
-        self.copy_runs.store(true, Ordering::Release);
+        self.copies_running.fetch_add(1, Ordering::AcqRel);
         let result = copy();
-        self.copy_runs.store(false, Ordering::Release);
+        self.copies_running.fetch_sub(1, Ordering::AcqRel);
         result
     }
 
@@ -132,7 +137,7 @@ impl Drop for Watch {
 /// State of the watching thread.
 struct Watcher {
     cancel: Cancel,
-    rate: RateHandle,
+    rates: Vec<RateHandle>,
     terminal: Option<Controlling>,
     signalled: UnixStream,
     /// A byte for each SIGUSR1.
@@ -140,7 +145,7 @@ struct Watcher {
     /// A byte for each SIGUSR2.
     slower: UnixStream,
     ended: Arc<AtomicBool>,
-    copy_runs: Arc<AtomicBool>,
+    copies_running: Arc<AtomicUsize>,
     stopped: Arc<AtomicBool>,
     /// The end of the time limit.
     deadline: Option<Instant>,
@@ -182,8 +187,8 @@ impl Watcher {
         let [ends, faster, slower] = polled.map(|socket| !socket.revents().is_empty());
         let count =
             |mut socket: &UnixStream, ready: bool| if ready { socket.read(&mut [0; 64]).unwrap_or(0) } else { 0 };
-        (0..count(&self.faster, faster)).for_each(|_| self.rate.double());
-        (0..count(&self.slower, slower)).for_each(|_| self.rate.halve());
+        (0..count(&self.faster, faster)).for_each(|_| self.rates.iter().for_each(RateHandle::double));
+        (0..count(&self.slower, slower)).for_each(|_| self.rates.iter().for_each(RateHandle::halve));
         count(&self.signalled, ends) > 0 && !self.ended.load(Ordering::Acquire)
     }
 
@@ -199,7 +204,7 @@ impl Watcher {
         let deadline = begun + if time_is_up { TIME_GRACE } else { GRACE };
         while !self.ended.load(Ordering::Acquire) {
             self.stopped.store(begun.elapsed() >= SAME_REQUEST, Ordering::Release);
-            if self.copy_runs.load(Ordering::Acquire) && Instant::now() >= deadline {
+            if self.copies_running.load(Ordering::Acquire) > 0 && Instant::now() >= deadline {
                 haul_show::pending::remove_unfinished();
                 let text = match time_is_up {
                     true => time_was_up(self.limit),

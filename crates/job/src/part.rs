@@ -138,6 +138,7 @@ fn display(kept: &JobDisplay, shown: PartDisplay) -> Display {
         program: "haul",
         bits: kept.bits,
         has_statistics: false,
+        target: None,
         log: kept.log.clone(),
         list: ListForm::default(),
     }

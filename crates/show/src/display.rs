@@ -1,7 +1,7 @@
 //! The display of a copy: progress, verbosity and the log.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,10 +17,8 @@ use crate::output_form::{ListForm, Show};
 use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::stamped_lines::{self, StampedLines};
 use crate::text::{self, TextOutput};
+use crate::whole_lines::WholeLines;
 use crate::{bar, human, json, lines, terminal, units};
-
-/// Bytes of events collected before a write, unless an event is urgent.
-const EVENT_BUFFER: usize = 64 << 10;
 
 /// Default interval of progress as events.
 pub const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -40,6 +38,8 @@ pub struct Display {
     pub bits: bool,
     /// `--stats`: the summary has the bytes between the hosts.
     pub has_statistics: bool,
+    /// The target of this copy, if there are several (`--to`).
+    pub target: Option<String>,
     /// `--logfile`: the log; `None` for standard error.
     pub log: Option<PathBuf>,
     /// The lines of changed entries.
@@ -116,7 +116,8 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
         (_, 2) => human::Verbosity::Path,
         _ => human::Verbosity::Files,
     };
-    let mut human = human::Human::new(output(display)?, level);
+    let target = display.target.as_deref();
+    let mut human = human::Human::new(output(display)?.about(target), level);
     if display.log.is_some() {
         human = human.with_all_failures();
     } else if terminal::stderr_is_terminal() {
@@ -144,14 +145,14 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
                 None if terminal::stderr_is_terminal() => || Some(terminal::stderr_columns()),
                 _ => || None,
             };
-            Box::new(lines::ProgressLines::new(human, output(display)?, title, columns))
+            Box::new(lines::ProgressLines::new(human, output(display)?, target.unwrap_or(title), columns))
         }
-        Mode::Json => Box::new(json::Json::new(Box::new(BufWriter::with_capacity(EVENT_BUFFER, io::stdout())), human)),
+        Mode::Json => Box::new(json::Json::new(Box::new(WholeLines::default()), human).about(target)),
     })
 }
 
 /// The output: standard error, or a log.
-fn output(display: &Display) -> anyhow::Result<TextOutput> {
+pub fn output(display: &Display) -> anyhow::Result<TextOutput> {
     let text = match &display.log {
         #[cfg(feature = "tui")]
         None if display.mode == Mode::Tui => {
@@ -169,7 +170,7 @@ fn output(display: &Display) -> anyhow::Result<TextOutput> {
 /// Standard output, flushed by line on a terminal.
 fn list() -> Box<dyn Write> {
     let out = io::stdout();
-    if out.is_terminal() { Box::new(out) } else { Box::new(BufWriter::new(out)) }
+    if out.is_terminal() { Box::new(out) } else { Box::new(WholeLines::default()) }
 }
 
 /// Opens a log to append to, or creates it. A device or a FIFO has no header.

@@ -46,6 +46,13 @@ impl Exit {
         matches!(self, Self::Done | Self::Vanished)
     }
 
+    /// The status of several copies: the first of these that one of them has. Whatever cannot be mended by the same
+    /// command comes first: 2, 1, 3, 4, 5, 0.
+    pub fn of_several(copies: &[Self]) -> Self {
+        let worst = [Self::Usage, Self::Failed, Self::Unreachable, Self::Interrupted, Self::Conflicts, Self::Vanished];
+        worst.into_iter().find(|exit| copies.contains(exit)).unwrap_or(Self::Done)
+    }
+
     /// The status of this number.
     pub fn of_number(number: u8) -> Option<Self> {
         let all = [
@@ -69,5 +76,20 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_copies_have_the_status_of_all_or_the_worst() {
+        let of = |numbers: &[u8]| {
+            let exits: Vec<_> = numbers.iter().filter_map(|number| Exit::of_number(*number)).collect();
+            Exit::of_several(&exits).number()
+        };
+        assert_eq!([of(&[0, 0]), of(&[3, 3]), of(&[5, 5, 5])], [0, 3, 5]);
+        assert_eq!([of(&[0, 5]), of(&[5, 4]), of(&[3, 4]), of(&[1, 3, 0]), of(&[2, 1])], [5, 4, 3, 1, 2]);
     }
 }

@@ -110,7 +110,8 @@ impl Human {
 
     fn list(&mut self, line: &str) {
         let Some(list) = &mut self.list else { return self.text.plain(line) };
-        if let Err(error) = writeln!(list, "{line}") {
+        // One write, since copies to several targets share the output.
+        if let Err(error) = list.write_all(format!("{}{line}\n", self.text.label()).as_bytes()) {
             self.failed.get_or_insert(error);
         }
     }

@@ -42,6 +42,7 @@ pub mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod verdict;
+mod whole_lines;
 
 pub use self::display::new;
 pub use self::output_form::{Half, ListForm, Show};

@@ -43,17 +43,29 @@ pub struct TextOutput {
     out: Box<dyn Write>,
     colour: bool,
     program: &'static str,
+    /// What each line is about, with a colon; empty if there is only one copy.
+    label: String,
 }
 
 impl TextOutput {
     /// Writes to `out`.
     pub fn new(out: Box<dyn Write>, colour: bool) -> Self {
-        Self { out, colour, program: "haul" }
+        Self { out, colour, program: "haul", label: String::new() }
     }
 
     /// Sets another program name before its lines.
     pub fn called(self, program: &'static str) -> Self {
         Self { program, ..self }
+    }
+
+    /// Begins each line with the target that it is about, if there are several.
+    pub fn about(self, target: Option<&str>) -> Self {
+        Self { label: target.map_or_else(String::new, |target| format!("{target}: ")), ..self }
+    }
+
+    /// What lines begin with.
+    pub fn label(&self) -> &str {
+        &self.label
     }
 
     /// Writes `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message`: hints, unless they begin with `note:
@@ -75,7 +87,7 @@ impl TextOutput {
     /// Writes lines unchanged, the first one in this tone.
     pub fn result(&mut self, lines: &str, tone: Tone) {
         let (first, rest) = lines.split_at(lines.find('\n').unwrap_or(lines.len()));
-        self.write(&format!("{}{rest}\n", self.toned(first, tone)));
+        self.plain(&format!("{}{rest}", self.toned(first, tone)));
     }
 
     /// Writes `haul: HOST: PATH: WHAT`, and hints.
@@ -84,9 +96,10 @@ impl TextOutput {
         self.error(&format!("{host}{}: {message}", escape(path)));
     }
 
-    /// Writes a line unchanged.
-    pub fn plain(&mut self, line: &str) {
-        self.write(&format!("{line}\n"));
+    /// Writes lines unchanged.
+    pub fn plain(&mut self, lines: &str) {
+        let lines: String = lines.split('\n').map(|line| format!("{}{line}\n", self.label)).collect();
+        self.write(&lines);
     }
 
     fn toned(&self, text: &str, tone: Tone) -> String {
@@ -103,7 +116,11 @@ impl TextOutput {
             let line = harmless(line);
             let is_plain = ["hint: ", "note: ", "  "].iter().any(|label| line.starts_with(label));
             match number {
-                0 => shown.push_str(&format!("{} {line}\n", self.toned(&format!("{}:", self.program), tone))),
+                0 => shown.push_str(&format!(
+                    "{} {}{line}\n",
+                    self.toned(&format!("{}:", self.program), tone),
+                    self.label
+                )),
                 _ if is_plain => shown.push_str(&format!("      {}\n", self.toned(&line, Tone::Hint))),
                 _ => shown.push_str(&format!("      {}\n", self.toned(&format!("hint: {line}"), Tone::Hint))),
             }
@@ -152,6 +169,20 @@ mod tests {
                   hint: ask
             haul: haul was put on db1: \u{1b}[2J.cache/a\nb
             "#);
+    }
+
+    #[test]
+    fn lines_of_several_targets_begin_with_their_target() {
+        let paper = Paper::default();
+        let mut text = TextOutput::new(Box::new(paper.clone()), false).about(Some("db1:/a"));
+        text.error("no space left\nfree some");
+        text.plain("1 file\nconnection  none");
+        insta::assert_snapshot!(paper.text(), @r"
+            haul: db1:/a: no space left
+                  hint: free some
+            db1:/a: 1 file
+            db1:/a: connection  none
+            ");
     }
 
     #[test]

@@ -26,6 +26,8 @@ struct RequestedRate {
     set: Option<NewRateLimit>,
     /// Number of doublings after that; of halvings, if negative.
     doublings: i32,
+    /// A change of the limit's share: from one part in so many to one in so many.
+    share: Option<(u64, u64)>,
 }
 
 impl RateHandle {
@@ -46,7 +48,13 @@ impl RateHandle {
 
     /// Sets the limit in bytes per second, or removes it.
     pub fn set(&self, bytes_per_s: Option<u64>) {
-        *lock(&self.0) = RequestedRate { set: Some(NewRateLimit { bytes_per_s }), doublings: 0 };
+        *lock(&self.0) = RequestedRate { set: Some(NewRateLimit { bytes_per_s }), ..RequestedRate::default() };
+    }
+
+    /// Gives one of `from` equal shares of the limit, if any, the size of one of `to`.
+    pub fn reshare(&self, from: u64, to: u64) {
+        let share = &mut lock(&self.0).share;
+        *share = Some((share.map_or(from, |(first, _)| first), to));
     }
 
     fn step(&self, doublings: i32) {
@@ -57,7 +65,7 @@ impl RateHandle {
     /// The limit after all requests since the last call; `None` without a change.
     /// `limit` is the present one, `present` the measured rate, both in bytes per second.
     pub fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<NewRateLimit> {
-        let RequestedRate { set, doublings } = std::mem::take(&mut *lock(&self.0));
+        let RequestedRate { set, doublings, share } = std::mem::take(&mut *lock(&self.0));
         let before = limit;
         let limit = set.map_or(limit, |set| set.bytes_per_s);
         let factor = |steps: u32| 1u64.checked_shl(steps).unwrap_or(u64::MAX);
@@ -66,6 +74,8 @@ impl RateHandle {
             (Ordering::Greater, limit) => limit.map(|limit| limit.saturating_mul(factor(doublings.unsigned_abs()))),
             (Ordering::Less, _) => Some(limit.unwrap_or_else(present) / factor(doublings.unsigned_abs())),
         };
+        let (from, to) = share.unwrap_or((1, 1));
+        let new = new.map(|new| new.saturating_mul(from) / to.max(1));
         let bytes_per_s = new.map(|new| new.max(RATE_MIN));
         (bytes_per_s != before).then_some(NewRateLimit { bytes_per_s })
     }
@@ -115,6 +125,17 @@ mod tests {
         assert_eq!(handle.changed(Some(8 << 20), || 0), to(None));
         handle.set(None);
         assert_eq!(handle.changed(None, || 0), None, "there was none");
+    }
+
+    #[test]
+    fn shares_grow_as_others_end() {
+        let handle = RateHandle::new();
+        handle.reshare(4, 3);
+        handle.reshare(3, 2);
+        handle.double();
+        assert_eq!(handle.changed(Some(5 << 20), || 0), to(Some(20 << 20)));
+        handle.reshare(2, 1);
+        assert_eq!(handle.changed(None, || 0), None, "there is no limit to share");
     }
 
     #[test]

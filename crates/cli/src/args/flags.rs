@@ -36,7 +36,7 @@ use haul_proto::limits::STREAMS_MAX;
 use super::flag::{Flag, Repeated, Single, Switch, options};
 use super::parsers::{
     DeleteTime, bwlimit, byte_range, cipher, compression, equality, forced_window, frame, fsync, places, ports,
-    queue_depth, quiet_time, rate, raw, remote_dir, run_time, stripe, text, window, word,
+    queue_depth, quiet_time, rate, raw, remote_dir, run_time, stripe, targets, text, window, word,
 };
 use super::row::HelpSection::{
     Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
@@ -100,6 +100,7 @@ options! {
     DIRBASE: Single<OsString> = row("dirbase", None, One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp('d', 3).of_one_copy().one(raw);
     INFILES: Single<OsString> = row("infiles", None, One("FILE"), Copying, "read source paths from FILE, one a line (-: standard input)").bbcp('I', 2).of_one_copy().one(raw);
     PAIRS: Single<OsString> = row("pairs", None, One("FILE"), Copying, "copy what each line of FILE names: a source and a target (-: standard input)").of_one_copy().one(raw);
+    TO: Repeated<Vec<OsString>> = row("to", None, Each("TARGET,..."), Copying, "copy to each of these targets at the same time, and read the source's data once (\\, is a comma)").of_one_copy().each(targets);
     NULL: Switch = row("null", Some('0'), Nothing, Copying, "paths in --infiles and --pairs end with NUL").of_one_copy().switch();
     SYMLINKS: Single<Symlinks> = row("symlinks", None, One("MODE"), Copying, "symbolic links inside directories: keep (default), follow, ignore, safe, follow-unsafe or follow-dirs").bbcp('@', 2).words(&["keep", "follow", "ignore", "safe", "follow-unsafe", "follow-dirs"]).one(|a| a.choice(&[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore), ("safe", Symlinks::Safe), ("follow-unsafe", Symlinks::FollowUnsafe), ("follow-dirs", Symlinks::FollowDirectories)]));
     READABLE: Switch = row("readable", None, Nothing, Copying, "skip unreadable files and directories").bbcp('+', 3).switch();

@@ -93,7 +93,7 @@ fn short_help() {
 
 #[test]
 fn full_help() {
-    insta::assert_snapshot!(full(), @"
+    insta::assert_snapshot!(full(), @r"
     haul [OPTIONS] SOURCE... TARGET
 
     SOURCE and TARGET are local paths, or [user@]host:path on a remote host. IPv6
@@ -133,6 +133,8 @@ fn full_help() {
                                 input)
           --pairs FILE          copy what each line of FILE names: a source and a
                                 target (-: standard input)
+          --to TARGET,...       copy to each of these targets at the same time, and
+                                read the source's data once (\, is a comma)
       -0, --null                paths in --infiles and --pairs end with NUL
           --symlinks MODE       symbolic links inside directories: keep (default),
                                 follow, ignore, safe, follow-unsafe or follow-dirs
@@ -624,7 +626,7 @@ fn config_help() {
     host's name, a pattern (* and ?), the settings for all hosts.
     --OPTION=default restores the default. A file cannot set these options:
 
-      force omit chmod dirbase infiles pairs null include exclude include-from
+      force omit chmod dirbase infiles pairs to null include exclude include-from
       exclude-from filter-files min-size max-size newer older explain pipe
       realtime config compare update existing ignore-existing delete
       delete-excluded allow-empty-source ignore-errors detect-renames backup

@@ -98,9 +98,10 @@ pub struct JobWords {
 }
 
 /// Options of a copy without a meaning for a shard.
-const REFUSED: [&OptionRow; 19] = [
+const REFUSED: [&OptionRow; 20] = [
     &flags::INFILES.row,
     &flags::PAIRS.row,
+    &flags::TO.row,
     &flags::NULL.row,
     &flags::DIRBASE.row,
     &flags::PIPE.row,

@@ -182,7 +182,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
     }
     refuse_unavailable(&values)?;
     let names_files = dialect == Dialect::Haul && values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_none();
-    let is_listed = values.is_set(&flags::INFILES) || values.is_set(&flags::PAIRS);
+    let is_listed = values.first_of(&[&flags::INFILES, &flags::PAIRS, &flags::TO]).is_some();
     if names_files
         && !is_listed
         && (operands.len() > 1 || habits::taken_operand(&values, files).is_none())
@@ -200,6 +200,13 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
         return match operands.first() {
             None => Ok(Command::Copy(values, operands)),
             Some(operand) => Err(UsageError::new(format!("{}: --pairs names all sources and targets", shown(operand)))),
+        };
+    }
+    if values.is_set(&flags::TO) {
+        refuse_local_files_with_colons(&values, &values.all(&flags::TO)?.concat(), files)?;
+        return match operands.is_empty() && !values.is_set(&flags::INFILES) {
+            true => Err(UsageError::new("no source given").remedy("haul SOURCE... --to TARGET,TARGET")),
+            false => Ok(Command::Copy(values, operands)),
         };
     }
     if operands.is_empty() {
@@ -221,11 +228,14 @@ fn refuse_unavailable(values: &Values) -> Result<(), UsageError> {
     known.map_or(Ok(()), |(row, why)| Err(refused(row, why)))
 }
 
-/// Only a copy has a list of sources and targets.
-fn refuse_pairs(values: &Values) -> Result<(), UsageError> {
-    match values.is_set(&flags::PAIRS) {
-        true => Err(UsageError::new("--pairs is for copies alone").remedy("haul --pairs FILE")),
-        false => Ok(()),
+/// Only a copy has several targets.
+fn refuse_several_targets(values: &Values) -> Result<(), UsageError> {
+    let [pairs, to] = [&flags::PAIRS.row, &flags::TO.row];
+    match values.first_of(&[pairs, to]) {
+        Some(row) if row.is(pairs) => Err(UsageError::new("--pairs is for copies alone").remedy("haul --pairs FILE")),
+        Some(_) => Err(UsageError::new("--to is for copies alone")
+            .remedy("haul -a -f --delete SOURCE/. --to TARGET,... makes several targets match")),
+        None => Ok(()),
     }
 }
 
@@ -258,7 +268,7 @@ fn demo(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
 fn sync(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
     with_operands("sync", words, files, |values, operands| {
         refuse_unavailable(&values)?;
-        refuse_pairs(&values)?;
+        refuse_several_targets(&values)?;
         match operands.len() {
             0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
                 let error = habits::too_few_for_sync();
@@ -386,7 +396,7 @@ fn sweep(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErr
             .remedy("haul sweep null:1g db1:null: measures memory to memory, without disks")
             .remedy("haul sweep SOURCE... TARGET deletes each copy after its run")),
         _ => {
-            refuse_pairs(&values)?;
+            refuse_several_targets(&values)?;
             refuse_local_files_with_colons(&values, &operands, files)?;
             Ok(Command::Sweep(values, operands))
         }

@@ -1,7 +1,7 @@
 //! Parsers of arguments that take more than one line in the declaration.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +37,23 @@ pub enum DeleteTime {
 /// The argument as typed.
 pub fn raw(argument: Argument<'_>) -> Parsed<OsString> {
     Ok(argument.value.to_owned())
+}
+
+/// `--to`: targets, separated by commas.
+pub fn targets(argument: Argument<'_>) -> Parsed<Vec<OsString>> {
+    let mut targets = vec![Vec::new()];
+    let mut bytes = argument.value.as_bytes().iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, targets.last_mut()) {
+            (b'\\', Some(target)) if bytes.next_if_eq(&b',').is_some() => target.push(b','),
+            (b',', _) | (_, None) => targets.push(Vec::new()),
+            (byte, Some(target)) => target.push(byte),
+        }
+    }
+    match targets.iter().any(Vec::is_empty) {
+        true => Err(argument.bad("must be targets, separated by commas: h1:d,h2:d,/local/d")),
+        false => Ok(targets.into_iter().map(OsString::from_vec).collect()),
+    }
 }
 
 pub fn text(argument: Argument<'_>) -> Parsed<String> {

@@ -316,8 +316,10 @@ impl Scan<'_> {
     /// Assigns optional arguments, as long as enough operands remain.
     fn decide(self) -> Scanned {
         let Self { grammar, mut given, undone, found, rest, table, .. } = self;
-        let is_listed = given.iter().any(|(row, _)| row.is(&flags::INFILES));
-        let needed = grammar.operands - usize::from(is_listed && grammar.operands > 1);
+        let has = |option: &OptionRow| given.iter().any(|(row, _)| row.is(option));
+        // Options may name all sources, and all targets.
+        let named = usize::from(has(&flags::INFILES)) + usize::from(has(&flags::TO));
+        let needed = if grammar.operands > 1 { grammar.operands.saturating_sub(named) } else { grammar.operands };
         let mut left = found.len();
         let mut operands = Vec::new();
         for ScannedWord { word, follows } in found {

@@ -80,7 +80,7 @@ pub fn carry_out_as(mut plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Ex
 
 /// With `-v`, names the entries that the target creates, changes or deletes, unless standard output has other contents.
 /// A server without read access reports no entries.
-fn name_entries(plan: &mut Plan) {
+pub fn name_entries(plan: &mut Plan) {
     let is_possible = plan.display.names_entries() && !takes_stdout(plan) && !plan.copy.options.compare;
     let is_tree = !is_null(&plan.copy.target.path) && plan.copy.options.pipes.target.is_none();
     let is_served = matches!(plan.copy.target.host, Host::Served { .. });
@@ -121,7 +121,8 @@ pub fn perform(plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch: &W
     perform_with(plan, cancel, steering, watch, display)
 }
 
-fn perform_with(
+/// Runs the copy of `plan` with the display that `make` returns.
+pub fn perform_with(
     mut plan: Plan,
     cancel: &Cancel,
     steering: &RuntimeControl,

@@ -10,6 +10,7 @@ pub mod demo;
 mod explain;
 pub mod files;
 pub mod job;
+mod many_targets;
 pub mod net;
 mod next_program;
 mod notices;
@@ -109,6 +110,7 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
 /// Runs a command. Returns its exit status.
 fn run_command(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
+        Command::Copy(values, sources) if values.is_set(&flags::TO) => many_targets::run(&values, &sources),
         Command::Copy(values, _) if values.is_set(&flags::PAIRS) => pairs::run(&values),
         Command::Copy(values, operands) => copy::run(&between(values, &operands)?, &operands),
         Command::Twoway(own, copy, roots) => twoway::run(&own, &copy, &roots),

@@ -15,8 +15,8 @@ use haul_base::copy::list::{ListLine, ListReader, SourceList};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::copy::spec::{
-    CopyOptions, CopySpec, EqualityTest, MetadataOptions, OverwritePolicy, PreserveOptions, RemoteAccess,
-    RightsOptions, Symlinks, SyncOptions, TimeOptions, WorkerProgram,
+    CopyOptions, CopySpec, EarlierCopyUse, EqualityTest, MetadataOptions, OverwritePolicy, PreserveOptions,
+    RemoteAccess, RightsOptions, Symlinks, SyncOptions, TimeOptions, WorkerProgram,
 };
 use haul_base::sys::cancel::Cancel;
 use haul_proto::error::ProtocolError;
@@ -299,6 +299,9 @@ impl TwowayRun {
         options.target.write.overwrite = OverwritePolicy::Follow;
         options.target.sync = SyncOptions { into: true, equal: EqualityTest::Digest, ..SyncOptions::default() };
         options.target.sync.replaces_trees = true;
+        // What a copy will replace is its base file.
+        options.target.sync.link_dests = vec![self.place(side).path.clone()];
+        options.target.sync.earlier_use = EarlierCopyUse::Copy;
         options.metadata = MetadataOptions {
             rights: RightsOptions { mode: self.rules.mode, owner: self.rules.owner, group: self.rules.owner },
             times: TimeOptions { files: true, directories: false, symlinks: true },

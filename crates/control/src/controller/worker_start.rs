@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use std::process::ChildStdout;
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ const START_THREAD: &str = "haul-start";
 pub const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// A login that takes longer is reported.
 const SLOW_LOGIN: Duration = Duration::from_secs(1);
+/// Held by the login that may ask for a password, also by that of another copy of this process.
+static LOGIN_TURN: Mutex<()> = Mutex::new(());
 
 /// What a start reports.
 enum StartNews {
@@ -61,7 +63,7 @@ pub fn no_thread(error: std::io::Error) -> Error {
     Error::Failed(format!("cannot start a thread: {}", describe_start(&error)))
 }
 
-/// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type two passwords. On
+/// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type several passwords. On
 /// failure or cancellation, all workers and their launching processes are gone at return.
 pub fn start_all(
     hosts: &[(WorkerRole, Host)],
@@ -73,13 +75,10 @@ pub fn start_all(
     let (stop, begun) = (Cancel::new(), Instant::now());
     let mut is_quiet = true;
     let (sender, ended) = channel();
-    let turn = Arc::new(Mutex::new(()));
-    let in_turn = copy.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
     let mut threads = Vec::new();
     let mut failure = None;
     for (index, (role, host)) in hosts.iter().enumerate() {
-        let turn = in_turn.then(|| Arc::clone(&turn));
-        match start_one(index, *role, host, copy, program, turn, &stop, &sender) {
+        match start_one(index, *role, host, copy, program, &stop, &sender) {
             Ok(thread) => threads.push(thread),
             Err(error) => failure = Some(error),
         }
@@ -129,7 +128,6 @@ fn start_one(
     host: &Host,
     copy: &CopySpec,
     program: &WorkerProgram,
-    turn: Option<Arc<Mutex<()>>>,
     stop: &Cancel,
     sender: &Sender<(usize, StartNews)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
@@ -140,8 +138,9 @@ fn start_one(
     let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
     let standard = InheritedStdio::of(&copy.options);
+    let takes_turn = copy.access.in_turn && matches!(host, Host::Remote { .. });
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
-        let _turn = turn.as_ref().map(|turn| lock(turn));
+        let _turn = takes_turn.then(|| lock(&LOGIN_TURN));
         // The receiver lives until the thread has ended.
         let report = |news| drop(sender.send((index, news)));
         let control = StartControl { cancel: &stop, on_slow: &|why| report(StartNews::Slow(why)) };

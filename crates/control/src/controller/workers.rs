@@ -489,16 +489,22 @@ mod tests {
         let files = ["source", "target"].map(|name| directory.path().join(name));
         let (hosts, mut copy) = copy(silent(&files[0]), silent(&files[1]));
         copy.access.in_turn = true;
-        let cancel = Cancel::new();
-        let starting = {
-            let cancel = cancel.clone();
-            thread::spawn(move || start_all(&hosts, &copy, &program(), &cancel, &mut Silence))
-        };
-        let there = || files.iter().filter(|file| file.exists()).count();
-        eventually("one runs", || there() > 0);
-        cancel.cancel();
-        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
-        assert_eq!(there(), 1, "the other one was started, too");
+        // Those of one copy, or of two.
+        for logins in [vec![&hosts[..]], vec![&hosts[..1], &hosts[1..]]] {
+            let cancel = Cancel::new();
+            let there = || files.iter().filter(|file| file.exists()).count();
+            thread::scope(|scope| {
+                let (copy, cancel) = (&copy, &cancel);
+                let start = |hosts| scope.spawn(move || start_all(hosts, copy, &program(), cancel, &mut Silence));
+                let starting: Vec<_> = logins.into_iter().map(start).collect();
+                eventually("one runs", || there() > 0);
+                cancel.cancel();
+                let ended = |starting: thread::ScopedJoinHandle<'_, _>| starting.join().unwrap();
+                assert!(starting.into_iter().map(ended).all(|ended| matches!(ended, Err(Error::Interrupted))));
+            });
+            assert_eq!(there(), 1, "the other one was started, too");
+            files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+        }
     }
 
     #[test]

@@ -133,6 +133,32 @@ pub enum JobLine<'a> {
         message: JsonMessage,
         status: u8,
     },
+    Targets {
+        targets: Vec<TargetStatus>,
+        status: u8,
+    },
+}
+
+/// A line of a copy with its target, if there are several (`--to`).
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct TargetLine<'a> {
+    /// The line.
+    #[serde(flatten)]
+    pub line: &'a JobLine<'a>,
+    /// The target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<&'a str>,
+}
+
+/// How the copy to a target ended.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct TargetStatus {
+    /// The target.
+    pub to: String,
+    /// The exit status of a copy to it alone.
+    pub status: u8,
 }
 
 /// A line of a copy's record of failures.

@@ -18,7 +18,7 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-pub use self::event::{FailureLine, JobLine, NoticeLine};
+pub use self::event::{FailureLine, JobLine, NoticeLine, TargetLine, TargetStatus};
 pub use self::transport::TransportFields;
 use super::human::Human;
 use super::{Half, Show};
@@ -28,6 +28,8 @@ use crate::exit::Exit;
 pub struct Json {
     out: Box<dyn Write>,
     human: Human,
+    /// The target of each line, if there are several.
+    target: Option<String>,
     begun: Instant,
     broken: Option<io::Error>,
     /// What a copy had done that ends with an error.
@@ -37,7 +39,12 @@ pub struct Json {
 impl Json {
     /// Writes lines to `out`, and messages by `human`.
     pub fn new(out: Box<dyn Write>, human: Human) -> Self {
-        Self { out, human, begun: Instant::now(), broken: None, stopped: None }
+        Self { out, human, target: None, begun: Instant::now(), broken: None, stopped: None }
+    }
+
+    /// Names the target in each line, if there are several.
+    pub fn about(self, target: Option<&str>) -> Self {
+        Self { target: target.map(str::to_owned), ..self }
     }
 
     /// Writes a line. Lines of files are buffered, since a copy may have millions; all others are flushed.
@@ -45,7 +52,8 @@ impl Json {
         if self.broken.is_some() {
             return;
         }
-        let mut result = self.out.write_all(encode(line).as_bytes());
+        let line = TargetLine { line, to: self.target.as_deref() };
+        let mut result = self.out.write_all(encode(&line).as_bytes());
         if at_once {
             result = result.and_then(|()| self.out.flush());
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, flags};
 use crate::commands::own_program::own_program;
+use crate::resolve::Plan;
 
 /// Longest wait for the streams of a new copy.
 const START: Duration = Duration::from_secs(10);
@@ -39,19 +40,32 @@ pub fn start(command: Command, words: Vec<OsString>) -> anyhow::Result<Exit> {
     if matches!(&command, Command::Copy(values, _) if values.is_set(&flags::PAIRS)) {
         return Err(UsageError::new("--detach and --pairs contradict each other: --pairs is many copies").into());
     }
-    let Some((values, plan)) = planned(command)? else { return Ok(Exit::Usage) };
-    refuse_attached(&values, &plan)?;
+    let Some((values, plans)) = planned(command)? else { return Ok(Exit::Usage) };
+    plans.iter().try_for_each(|plan| refuse_attached(&values, plan))?;
     let directory = std::env::current_dir().context("the working directory")?;
     let request = CopyRequest { words, directory, created: unix_seconds() };
     let name = values.last(&flags::DETACH).filter(|name| !name.is_empty()).map(OsStr::to_string_lossy);
-    let path =
-        if plan.copy.target.path.file_name().is_some() { &plan.copy.target.path } else { first_source(&plan.copy) };
-    let record = Copies::open()?.create(name.as_deref(), &stem(path), request)?;
-    begin(&record, &logout(&plan.copy), is_quiet(&values))
+    let record = Copies::open()?.create(name.as_deref(), &stem(named_place(&plans)), request)?;
+    begin(&record, &logout_of(&plans), is_quiet(&values))
 }
 
-fn first_source(copy: &haul_base::copy::spec::CopySpec) -> &PathBuf {
-    copy.sources.first().map_or(&copy.target.path, |source| &source.path)
+/// The place that names a copy: its target, or its source if there are several targets.
+fn named_place(plans: &[Plan]) -> &Path {
+    let Some(Plan { copy, .. }) = plans.first() else { return Path::new("") };
+    match copy.sources.first() {
+        Some(source) if plans.len() > 1 || copy.target.path.file_name().is_none() => &source.path,
+        _ => &copy.target.path,
+    }
+}
+
+/// What logging out means for all of them.
+fn logout_of(plans: &[Plan]) -> Logout {
+    plans.iter().map(|plan| logout(&plan.copy)).fold(Logout::default(), |mut all, one| {
+        all.needs_scope |= one.needs_scope;
+        all.warnings.extend(one.warnings);
+        all.warnings.dedup();
+        all
+    })
 }
 
 fn is_quiet(values: &Values) -> bool {
@@ -65,10 +79,10 @@ pub fn rerun(record: &CopyRecord) -> anyhow::Result<Exit> {
     }
     std::env::set_current_dir(&record.request.directory)
         .map_err(|error| anyhow::anyhow!("{}: {}", record.request.directory.display(), describe(&error)))?;
-    let Some((values, plan)) = planned(parse(Dialect::Haul, record.request.words.clone(), &LocalDisk)?)? else {
+    let Some((values, plans)) = planned(parse(Dialect::Haul, record.request.words.clone(), &LocalDisk)?)? else {
         return Ok(Exit::Usage);
     };
-    begin(record, &logout(&plan.copy), is_quiet(&values))
+    begin(record, &logout_of(&plans), is_quiet(&values))
 }
 
 fn begin(record: &CopyRecord, logout: &Logout, is_quiet: bool) -> anyhow::Result<Exit> {

@@ -25,6 +25,20 @@ pub struct CopyFigures {
 }
 
 impl CopyFigures {
+    /// The figures of several copies together.
+    pub fn sum(copies: &[Self]) -> Self {
+        let of = |number: fn(&Self) -> u64| copies.iter().map(number).sum();
+        Self {
+            is_connected: copies.iter().any(|copy| copy.is_connected),
+            files: of(|copy| copy.files),
+            files_found: of(|copy| copy.files_found),
+            bytes: of(|copy| copy.bytes),
+            bytes_found: of(|copy| copy.bytes_found),
+            walk_complete: copies.iter().all(|copy| copy.walk_complete),
+            bytes_per_s: copies.iter().map(|copy| copy.bytes_per_s).sum(),
+        }
+    }
+
     /// As a JSON object.
     pub fn json(self) -> Value {
         json!({

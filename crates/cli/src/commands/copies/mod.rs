@@ -24,7 +24,8 @@ use self::recorder::RecordedShow;
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{CopiesAction, parse};
 use crate::args::{Dialect, UsageError};
-use crate::commands::copy::{carry_out_as, display, notify};
+use crate::commands::copy::{display, notify};
+use crate::commands::many_targets;
 
 /// Performs an action on the copy `name`.
 pub fn run(action: CopiesAction, name: &OsStr) -> anyhow::Result<Exit> {
@@ -55,13 +56,13 @@ fn exit_of(error: &anyhow::Error) -> Exit {
 
 fn perform(record: &CopyRecord, running: &record::RecordedRun) -> anyhow::Result<Exit> {
     let words: Vec<OsString> = record.request.words.clone();
-    let Some((values, plan)) = planned(parse(Dialect::Haul, words, &LocalDisk)?)? else {
+    let Some((values, plans)) = planned(parse(Dialect::Haul, words, &LocalDisk)?)? else {
         return Err(anyhow::anyhow!("{}: the record holds no copy", record.name));
     };
     let state = running.state();
-    let exit = carry_out_as(plan, move |plan, steering| {
+    let exit = many_targets::carry_out(plans, |plan, steering| {
         let shown = display(plan, steering)?;
-        Ok(Box::new(RecordedShow::new(shown, state)))
+        Ok(Box::new(RecordedShow::new(shown, state.clone())))
     })?;
     notify(&values, exit, &[("HAUL_COPY", OsStr::new(&record.name)), ("HAUL_LOG", record.log_path().as_os_str())])?;
     Ok(exit)

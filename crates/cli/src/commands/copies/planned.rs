@@ -7,20 +7,25 @@ use crate::args::parse::Command;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::configured::between;
+use crate::commands::many_targets;
 use crate::resolve::{Plan, plan, sync};
 
-/// The plan of a copy or a sync, with options of configuration files. Other commands have none.
-pub fn planned(command: Command) -> anyhow::Result<Option<(Values, Plan)>> {
+/// The plans of a copy or a sync, with options of configuration files: one for each target. Other commands have none.
+pub fn planned(command: Command) -> anyhow::Result<Option<(Values, Vec<Plan>)>> {
     Ok(match command {
+        Command::Copy(values, sources) if values.is_set(&flags::TO) => {
+            let plans = many_targets::plans(&values, &sources, false)?;
+            Some((values, plans))
+        }
         Command::Copy(values, operands) => {
             let values = between(values, &operands)?;
             let plan = plan(&values, &operands, false)?;
-            Some((values, plan))
+            Some((values, vec![plan]))
         }
         Command::Sync(values, operands) => {
             let values = between(values, &operands)?;
             let plan = sync(&values, &operands, false)?;
-            Some((values, plan))
+            Some((values, vec![plan]))
         }
         _ => None,
     })

@@ -330,7 +330,8 @@ impl CopyRecord {
             reported: now,
             ..RunReport::default()
         };
-        let state = LiveRun { held: Arc::clone(&self.held), file: self.path.join("run.json"), report: Arc::default() };
+        let (file, copies) = (self.path.join("run.json"), Arc::default());
+        let state = LiveRun { held: Arc::clone(&self.held), file, report: Arc::default(), copies };
         state.write(|kept| *kept = report)?;
         Ok(Some(RecordedRun { _lock: lock, state }))
     }
@@ -353,6 +354,8 @@ pub struct LiveRun {
     held: Arc<HeldDirectory>,
     file: PathBuf,
     report: Arc<Mutex<RunReport>>,
+    /// The figures of each copy: one for each target.
+    copies: Arc<Mutex<Vec<CopyFigures>>>,
 }
 
 impl RecordedRun {
@@ -370,6 +373,22 @@ impl RecordedRun {
 }
 
 impl LiveRun {
+    /// Adds a copy. Returns its index.
+    pub fn add_copy(&self) -> usize {
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.push(CopyFigures::default());
+        copies.len() - 1
+    }
+
+    /// Reports the figures of a copy, as part of the sum.
+    pub fn write_figures(&self, index: usize, figures: CopyFigures) -> anyhow::Result<()> {
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.iter_mut().skip(index).take(1).for_each(|copy| *copy = figures);
+        let sum = CopyFigures::sum(&copies);
+        drop(copies);
+        self.write(|report| report.figures = sum)
+    }
+
     /// Changes the report, and writes it. A copy continues without its record.
     pub fn write(&self, change: impl FnOnce(&mut RunReport)) -> anyhow::Result<()> {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);

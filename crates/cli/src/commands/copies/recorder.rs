@@ -18,6 +18,8 @@ const EVERY: Duration = Duration::from_secs(1);
 pub struct RecordedShow {
     shown: Box<dyn Show>,
     state: LiveRun,
+    /// Which of the run's copies it is.
+    index: usize,
     figures: CopyFigures,
     meter: Meter,
     begun: Instant,
@@ -28,7 +30,8 @@ impl RecordedShow {
     /// Shows by `shown`, and reports to `state`.
     pub fn new(shown: Box<dyn Show>, state: LiveRun) -> Self {
         let (meter, figures) = (Meter::default(), CopyFigures::default());
-        Self { shown, state, figures, meter, begun: Instant::now(), reported: None }
+        let index = state.add_copy();
+        Self { shown, state, index, figures, meter, begun: Instant::now(), reported: None }
     }
 
     fn add(&mut self, progress: &Progress) {
@@ -47,8 +50,7 @@ impl RecordedShow {
     /// A record that cannot be written is no failure of the copy.
     fn report(&mut self) {
         self.reported = Some(Instant::now());
-        let figures = self.figures;
-        let _ = self.state.write(|report| report.figures = figures);
+        let _ = self.state.write_figures(self.index, self.figures);
     }
 }
 

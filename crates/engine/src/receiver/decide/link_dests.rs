@@ -11,18 +11,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
+use haul_proto::delta::method;
 use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::{OverwriteDecision, OverwriteRules, decide};
 use haul_proto::path::{Name, escape};
 use haul_proto::sync::{EarlierCopyUse, SyncOptions};
 use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::fs::trusted_links::LinkRules;
-use crate::fs::{Dir, FileIdentity, FollowLinks, HeldFile};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::decide::EntryDecider;
+use crate::receiver::file::base::BaseSource;
 use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
@@ -141,6 +144,22 @@ impl EntryDecider {
             self.parts.copy.reporter.file_existed(|| self.parts.copy.relative(position), *size, None);
         }
         Ok(is_copied)
+    }
+
+    /// The file of this name in an earlier copy, as the base file of a new one. Deltas within one process gain nothing.
+    pub(crate) fn find_earlier_base(&self, path: &TargetPath, size: u64) -> Option<BaseSource> {
+        let rules = self.parts.copy.request.delta;
+        let is_near = self.parts.copy.is_within_process() && !rules.applies_within_host();
+        if is_near || size <= self.parts.copy.request.settings.frame.pack_file_max() {
+            return None;
+        }
+        let above = path.dir.path_bytes();
+        self.link_dests.copies.iter().filter_map(|copy| copy.directory(&above)).find_map(|dir| {
+            let stat = FileStat::at_name(&*dir.fd().ok()?, &path.name, FollowLinks::Itself).ok()?;
+            let method = method(rules.delta, false, stat.size, size).filter(|_| stat.kind == FileType::RegularFile)?;
+            let base = BaseSource::new(dir, path.name.clone(), &stat, method).ok()?;
+            self.parts.deltas.may_use(&base).then_some(base)
+        })
     }
 
     /// Whether earlier copies matter for an entry: for missing files and, if equal entries are not created, for others

@@ -58,7 +58,7 @@ impl EntryDecider {
         self.parts.tree.quota.reserve(size)?;
         let known_names = |there: &FileStat| self.known_names(there);
         let base = match self.parts.deltas.find_base(&path, entry, size, known_names)? {
-            None => self.find_moved(&path, entry, size),
+            None => self.find_earlier_base(&path, size).or_else(|| self.find_moved(&path, entry, size)),
             base => base,
         };
         let answer =
