@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use haul_base::copy::spec::ChecksumAlgorithm;
 
+use super::effective::Effective;
 use super::formats::has;
-use super::translate::Effective;
 use crate::args::UsageError;
 
 /// Digests of `%C` by rsync's names.

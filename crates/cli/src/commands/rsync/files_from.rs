@@ -19,7 +19,7 @@ const ACCESS: [&str; 6] = ["--rsh=", "--source-command=", "--ssh-port=", "--ssh-
 
 /// The form of a list.
 #[derive(Clone, Copy)]
-pub(super) struct ListForm {
+pub(super) struct FilesFromForm {
     /// Names end with NUL (`-0`).
     pub is_null: bool,
     /// Listed directories are copied without their contents, unless a slash follows.
@@ -59,8 +59,8 @@ pub(super) fn read_list(
 }
 
 /// A list without comments, with paths relative to the source, and the directory before `/./` in its paths.
-pub(super) fn relative_list(text: &[u8], form: ListForm) -> anyhow::Result<(OsString, Vec<u8>)> {
-    let ListForm { is_null, has_directories } = form;
+pub(super) fn relative_list(text: &[u8], form: FilesFromForm) -> anyhow::Result<(OsString, Vec<u8>)> {
+    let FilesFromForm { is_null, has_directories } = form;
     let end = if is_null { 0 } else { b'\n' };
     let file = memfd_create("files-from", MemfdFlags::CLOEXEC)?;
     let mut out = io::BufWriter::new(std::fs::File::from(file));
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_list_has_one_root_before_its_paths() {
         let read = |text: &str| {
-            let form = ListForm { is_null: false, has_directories: true };
+            let form = FilesFromForm { is_null: false, has_directories: true };
             let (list, below) = relative_list(text.as_bytes(), form).map_err(|error| error.to_string())?;
             let list = std::fs::read_to_string(list).map_err(|error| error.to_string())?;
             Ok::<_, String>((list, String::from_utf8(below).unwrap()))

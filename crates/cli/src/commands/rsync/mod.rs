@@ -3,6 +3,7 @@
 //! A dialect is no engine: [`translate()`] makes haul's options of rsync's, and [`lines`] shows haul's events as rsync does.
 
 mod choices;
+mod effective;
 mod files_from;
 mod formats;
 mod lines;
@@ -225,7 +226,7 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>, links: LinkR
         let base = operands.remove(0);
         let hosts = [&base, &operands[0]].map(|operand| host_prefix(operand));
         let text = files_from::read_list(list, hosts, &meaning.words, links)?;
-        let form = files_from::ListForm { is_null: meaning.is_null, has_directories: meaning.has_directories };
+        let form = files_from::FilesFromForm { is_null: meaning.is_null, has_directories: meaning.has_directories };
         let (list, below) = files_from::relative_list(&text, form)?;
         let base = OsString::from_vec([base.as_bytes(), if below.is_empty() { b"" } else { b"/" }, &below].concat());
         meaning.words.extend([with("--infiles", "", &list), with("--dirbase", "", &base)]);

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use haul_proto::filter::RsyncRuleOption;
 
-use super::translate::{Effective, name};
+use super::effective::{Effective, name};
 use super::words::RsyncLine;
 
 /// The directory that `--delay-updates` uses without `--partial-dir`.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use jiff::ToSpan;
 use jiff::civil::DateTime;
 
-use super::translate::name;
+use super::effective::name;
 use super::words::TypedOption;
 use crate::args::UsageError;
 
