@@ -86,6 +86,28 @@ const LINES: &[(&str, i32)] = &[
     ("-a --copy-dest=../o --inplace s/ t", 0),
     ("-rp --copy-dest=../o --size-only s/ new", 0),
     ("-a --compare-dest=../o --copy-dest=../o s/ t", 1),
+    ("-ai --mkpath s/a t/x/y/new", 0),
+    ("-ai --mkpath s/a t/x/y/", 0),
+    ("-ain --mkpath s/a t/x/y/new", 0),
+    ("-a --files-from=dots . t", 0),
+    ("-aR --no-implied-dirs ./s/./dir/c k", 0),
+    ("-aR ./s/./dir/c k", 0),
+    ("-aR --no-implied-dirs ./s/./closed/in new", 0),
+    ("-aR ./s/./closed/in new", 0),
+    ("-aiiO s/ t", 0),
+    ("-aiuO --info=skip t/ s", 0),
+    ("-ai --ignore-existing --info=skip s/ t", 0),
+    ("-a --progress s/ t", 0),
+    ("-a --delay-updates s/ p", 0),
+    ("-a --partial-dir=.parts --delete s/ p", 0),
+    ("-ab --safe-links --delete s/ p", 0),
+    ("-ab --delete s/ p", 0),
+    ("-a --del --remove-source-files s/ t", 0),
+    ("-a --out-format='%C %n' --checksum-choice=md5 s/ t", 0),
+    ("-ac --out-format='%C %n' --checksum-choice=md5 s/a t/new", 0),
+    ("-a --numeric-ids --groupmap=:7 s/ t", 0),
+    ("-ai p/fifo t", 0),
+    ("-a --old-args s/a s/b t", 0),
     ("-a s/missing s/a t", 23),
     ("--delete s/ t", 1),
     ("--no-such-option s/ t", 1),
@@ -119,6 +141,18 @@ fn pair(sandbox: &Sandbox, place: &str) {
     }
     set_mtime(&sandbox.file(format!("{place}/outside"), "outside"), 1_600_000_000, 0);
     sandbox.file(format!("{place}/list"), "# a comment\n/dir/\na\nlink\nto-dir\n");
+    sandbox.file(format!("{place}/dots"), "s/./dir/\n/s/./a\n");
+    for partial in ["p/.~tmp~/a", "p/.parts/a", "p/.parts/other"] {
+        set_mtime(&sandbox.file(format!("{place}/{partial}"), "partial"), 1_600_000_000, 0);
+    }
+    symlink("../outside", sandbox.path(format!("{place}/p/a"))).unwrap();
+    symlink("c", sandbox.path(format!("{place}/p/b"))).unwrap();
+    symlink("/outside", sandbox.path(format!("{place}/p/gone"))).unwrap();
+    let fifo = sandbox.path(format!("{place}/p/fifo"));
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o640.into(), 0).unwrap();
+    set_mtime(&fifo, 1_600_000_000, 0);
+    set_mtime(&sandbox.file(format!("{place}/s/closed/in"), "in"), 1_700_000_000, 0);
+    fs::set_permissions(sandbox.path(format!("{place}/s/closed")), fs::Permissions::from_mode(0o750)).unwrap();
     for (link, points_to) in
         [("link", "a"), ("to-dir", "dir"), ("out", "../outside"), ("absolute", "/etc/passwd"), ("dir/up", "../a")]
     {
@@ -132,7 +166,7 @@ fn pair(sandbox: &Sandbox, place: &str) {
     symlink("real", sandbox.path(format!("{place}/k/dir"))).unwrap();
     symlink("real", sandbox.path(format!("{place}/k/a"))).unwrap();
     fs::hard_link(sandbox.path(format!("{place}/s/b")), sandbox.path(format!("{place}/s/dir/linked"))).unwrap();
-    for directory in ["s/dir", "s", "t/dir", "t"] {
+    for directory in ["s/dir", "s/closed", "s", "t/dir", "t"] {
         set_mtime(&sandbox.path(format!("{place}/{directory}")), 1_650_000_000, 0);
     }
 }
@@ -186,10 +220,11 @@ fn lines_of_rsync_do_what_they_do_in_rsync() {
         };
         let lacks_times = !letters.contains(['a', 't']) || line.contains("--no-times");
         let attributes = Attributes { mtimes: !lacks_times, ..all };
-        for end in ["s", "t", "k", "o", "new"].into_iter().filter(|end| sandbox.path(&theirs).join(end).exists()) {
+        for end in ["s", "t", "k", "o", "p", "new"].into_iter().filter(|end| sandbox.path(&theirs).join(end).exists()) {
             let [a, b] = [&theirs, &ours].map(|place| sandbox.path(place).join(end));
             // A directory that lost or got entries has the time of that.
-            let directories = ["", "dir", "real"].map(|directory| [a.join(directory), b.join(directory)]);
+            let directories = ["", "dir", "real", "closed", "x", "x/y", ".parts", ".~tmp~"]
+                .map(|directory| [a.join(directory), b.join(directory)]);
             directories.iter().flatten().for_each(|directory| settle(directory));
             if let Err(difference) = compare_with(&a, &b, attributes) {
                 say(format!("{end}: {difference}"));

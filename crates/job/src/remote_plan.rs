@@ -116,7 +116,7 @@ impl ReportedEntries<'_, '_> {
             },
             (EntryKind::Symlink, ChangeKind::Made) => self.planner.add(path, 0)?,
             (EntryKind::Special, ChangeKind::Made) => self.planner.add_other(),
-            (_, ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked | ChangeKind::Removed) => {}
+            (_, _) => {}
         }
         Ok(())
     }

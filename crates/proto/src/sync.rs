@@ -45,6 +45,8 @@ wire_struct! {
         pub is_dry: bool,
         /// Report each [`ItemChange`].
         pub tells_items: bool,
+        /// Report each unchanged and each kept entry too.
+        pub tells_unchanged: bool,
         /// The source removes its files once they are verified. The target reports existing entries known to be equal.
         pub source_removes: bool,
         /// Largest difference between equal times, in seconds.
@@ -54,6 +56,8 @@ wire_struct! {
         /// Appended to the names of backups. Without a backup directory, they stay beside the new entries; with neither,
         /// there are none.
         pub backup_suffix: Vec<u8> as BoundedBytes(SUFFIX_MAX, "a suffix"),
+        /// Symbolic links that may lead out of the target get no backup.
+        pub safe_backups: bool,
         /// Earlier copies, which may have the wanted files. Relative paths begin at the target.
         pub link_dests: Vec<Vec<u8>> as list(PATH, LINK_DESTS_MAX, "earlier copies"),
         /// The use of a file found there.
@@ -132,6 +136,10 @@ wire_enum! {
         Linked = 4,
         /// Extraneous and removed.
         Removed = 5,
+        /// None: both are equal.
+        Unchanged = 6,
+        /// None: the options keep it, whatever the source has.
+        Kept = 7,
     }
 }
 
@@ -278,6 +286,8 @@ mod tests {
                 insecure_links: true,
                 keep_dirlinks: true,
                 tells_items: true,
+                tells_unchanged: true,
+                safe_backups: true,
                 source_removes: true,
                 link_dests: vec![path, Vec::new()],
                 earlier_use: EarlierCopyUse::Compare,
@@ -297,6 +307,8 @@ mod tests {
             ChangeKind::Adjusted(all),
             ChangeKind::Linked,
             ChangeKind::Removed,
+            ChangeKind::Unchanged,
+            ChangeKind::Kept,
         ] {
             check_round_trip(&ItemChange { what: EntryKind::File, change });
         }

@@ -74,6 +74,8 @@ fn change(item: &ItemChange) -> &'static str {
         ChangeKind::Adjusted(_) => "adjusted",
         ChangeKind::Linked => "linked",
         ChangeKind::Removed => "deleted",
+        ChangeKind::Unchanged => "unchanged",
+        ChangeKind::Kept => "kept",
     }
 }
 
@@ -82,7 +84,7 @@ fn reasons(item: &ItemChange) -> Vec<&'static str> {
         ChangeKind::Replaced(reasons) | ChangeKind::Adjusted(reasons) => {
             REASONS.iter().filter(|(reason, _)| reasons.has(*reason)).map(|(_, word)| *word).collect()
         }
-        ChangeKind::Made | ChangeKind::Linked | ChangeKind::Removed => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -105,6 +107,7 @@ impl Tally {
             ChangeKind::Adjusted(_) => &mut self.adjusted,
             ChangeKind::Linked => &mut self.linked,
             ChangeKind::Removed => &mut self.removed,
+            ChangeKind::Unchanged | ChangeKind::Kept => return,
         } += 1;
     }
 

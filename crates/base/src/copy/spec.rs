@@ -24,7 +24,7 @@ pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 pub use haul_proto::wire::request::{SocketOptions, Symlinks};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 pub use haul_proto::wire::write_options::{
-    DirectoryOptions, LiveSourceOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions,
+    DirectoryOptions, LiveSourceOptions, ModeOptions, ParentMetadata, PartialOptions, SkipOptions, WriteOptions,
 };
 
 pub use crate::copy::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};

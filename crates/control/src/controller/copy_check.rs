@@ -9,7 +9,9 @@ pub fn check_copy(copy: &CopySpec) -> Result<(), Error> {
         return Err(Error::Usage("sources are either arguments or a list (--infiles), not both".into()));
     }
     let sync = &copy.options.target.sync;
-    if sync.source_removes && (sync.deletes() || sync.replaces_trees) {
+    // A second attempt would delete what the first one has moved.
+    let may_repeat = copy.access.retries.times != Some(0);
+    if sync.source_removes && may_repeat && (sync.deletes() || sync.replaces_trees) {
         return Err(Error::Usage("--remove-source-files cannot be used with --delete".into()));
     }
     if copy.sources.iter().any(|source| source.host != *copy.source_host()) {

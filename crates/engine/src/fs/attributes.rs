@@ -74,6 +74,17 @@ pub fn set_attributes(
     refused
 }
 
+/// What a directory's default access control list takes from the modes of new entries, in place of the umask (acl(5)).
+/// `None` without such a list.
+pub fn default_acl_mask(dir: impl AsFd) -> Option<u16> {
+    let [owner, group, mask, other] = [0x01, 0x04, 0x10, 0x20];
+    let list = value(&dir, b"system.posix_acl_default").ok()??;
+    let number = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let entries: Vec<_> = list.get(4..)?.chunks_exact(8).map(|entry| (number(entry, 0), number(entry, 2))).collect();
+    let of = |tag: u16| entries.iter().find(|(found, _)| *found == tag).map(|(_, permissions)| permissions & 7);
+    Some(0o777 & !(of(owner)? << 6 | of(mask).or_else(|| of(group))? << 3 | of(other)?))
+}
+
 /// Removes the access control lists of an open directory.
 pub fn remove_acls(dir: impl AsFd) -> io::Result<()> {
     for name in [c"system.posix_acl_default", c"system.posix_acl_access"] {
@@ -163,6 +174,27 @@ mod tests {
         devices: false,
         specials: false,
     };
+
+    #[test]
+    fn a_default_acl_takes_the_place_of_the_umask() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = std::fs::File::open(dir.path()).unwrap();
+        assert_eq!(default_acl_mask(&file), None);
+        let list = |entries: &[[u8; 2]]| {
+            let of = |[tag, permissions]: [u8; 2]| [tag, 0, permissions, 0, 255, 255, 255, 255];
+            [vec![2, 0, 0, 0], entries.iter().flat_map(|entry| of(*entry)).collect()].concat()
+        };
+        for (entries, mask) in
+            [(&[[1, 7], [4, 5], [0x20, 0]][..], 0o027), (&[[1, 6], [4, 7], [0x10, 1], [0x20, 4]], 0o163)]
+        {
+            let set = fsetxattr(&file, c"system.posix_acl_default", &list(entries), XattrFlags::empty());
+            if set.is_err() {
+                println!("SKIPPED: no access control lists here");
+                return;
+            }
+            assert_eq!(default_acl_mask(&file), Some(mask));
+        }
+    }
 
     fn attribute(name: &str, value: &[u8]) -> ExtendedAttribute {
         ExtendedAttribute { name: name.as_bytes().into(), value: value.into() }

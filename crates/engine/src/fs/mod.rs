@@ -47,6 +47,7 @@ pub use names::{each_name, each_name_unless};
 pub use pages::DirectoryPages;
 pub use prefetch::Prefetcher;
 pub use stat_ahead::StatAhead;
+pub use unsafe_link::is_unsafe_link;
 pub use walk::{MISSING, UNSAFE_LINK, WalkEntry, Walker};
 pub(crate) use walk_lookup::WalkLookup;
 pub use walk_options::{SpecialFiles, WalkOptions};

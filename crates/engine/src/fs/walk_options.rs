@@ -45,7 +45,7 @@ pub struct SpecialFiles {
 }
 
 impl SpecialFiles {
-    pub(super) fn takes(self, kind: FileType) -> bool {
+    pub(crate) fn takes(self, kind: FileType) -> bool {
         match kind {
             FileType::CharacterDevice | FileType::BlockDevice => self.devices,
             FileType::Fifo | FileType::Socket => self.specials,

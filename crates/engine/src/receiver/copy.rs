@@ -16,14 +16,14 @@ use haul_proto::overwrite_policy::{OverwriteRefusal, OverwriteRules};
 use haul_proto::path::escape;
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::striping::{Striping, StripingPolicy};
-use haul_proto::sync::{ChangeKind, EqualityTest, ItemChange};
+use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, ItemChange};
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Verify;
 use rustix::io::Errno;
 
-use crate::fs::{Dir, FileIdentity};
+use crate::fs::{Dir, FileIdentity, FileStat, attributes};
 use crate::io::program::ProgramError;
 use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
@@ -95,12 +95,15 @@ impl ReceiverCopy {
         context: &WorkerContext,
         reporter: Reporter,
     ) -> Self {
+        // Directories that the copy creates inherit the list.
+        let mask = destination.dir().and_then(|dir| attributes::default_acl_mask(&*dir.fd().ok()?));
+        let umask = mask.unwrap_or(context.umask);
         Self {
             allows_deltas: policy_allows_deltas(&request, &context.policy, &reporter),
             policy: StoragePolicy::new(request.storage),
             request,
             destination,
-            umask: context.umask,
+            umask,
             links_inside: context.links_inside,
             creates_only: context.creates_only,
             has_failed_entries: AtomicBool::new(false),
@@ -290,7 +293,7 @@ impl ReceiverCopy {
             ChangeKind::Adjusted(_) => add(&tally.adjusted, 1),
             ChangeKind::Linked => add(&tally.linked, 1),
             ChangeKind::Removed => add(&tally.removed, 1),
-            ChangeKind::Made | ChangeKind::Replaced(_) => {}
+            ChangeKind::Made | ChangeKind::Replaced(_) | ChangeKind::Unchanged | ChangeKind::Kept => {}
         }
         let is_told = self.request.sync.tells_items;
         let audited = audited(what, change).filter(|_| self.reporter.is_audited() && !self.is_dry());
@@ -365,6 +368,27 @@ impl ReceiverCopy {
         }
     }
 
+    /// Reports an entry that stays as it is, if that is asked for.
+    pub(crate) fn report_unchanged(&self, position: &EntryPosition, entry: &Entry, change: ChangeKind) {
+        if self.request.sync.tells_unchanged {
+            self.report_item(|| self.relative(position), entry.into(), change);
+        }
+    }
+
+    /// Reports the target itself, which gets a source's contents, if unchanged entries are to be reported.
+    pub(crate) fn report_target(&self, dir: &Dir, entry: &Entry) {
+        if !self.request.sync.tells_unchanged || self.destination.is_new || dir.is_absent() || dir.parent().is_some() {
+            return;
+        }
+        let Ok(there) = dir.fd().and_then(|fd| FileStat::at_fd(&*fd)) else { return };
+        let metadata = &self.request.metadata;
+        let has_time = !metadata.times.of(&entry.kind) || there.meta.modified == entry.meta.modified;
+        let has_mode = !metadata.rights.mode || there.meta.mode == entry.meta.mode;
+        let reasons = ChangeReasons::default().and(ChangeReasons::TIME, !has_time).and(ChangeReasons::MODE, !has_mode);
+        let change = if reasons.is_empty() { ChangeKind::Unchanged } else { ChangeKind::Adjusted(reasons) };
+        self.report_item(Vec::new, entry.into(), change);
+    }
+
     /// Displayed path of a position, below the destination.
     pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
         // A tree with the target's own name is the prefix of all displayed paths.
@@ -381,6 +405,8 @@ impl ReceiverCopy {
 /// The audit log's term for a change. Received and unchanged files have records of their own.
 fn audited(what: EntryKind, change: ChangeKind) -> Option<AuditAction> {
     match (what, change) {
+        // Kept files have records of their own.
+        (_, ChangeKind::Unchanged | ChangeKind::Kept) => None,
         (_, ChangeKind::Removed) => Some(AuditAction::Removed),
         (_, ChangeKind::Adjusted(_)) => Some(AuditAction::Changed),
         (EntryKind::File, _) => None,

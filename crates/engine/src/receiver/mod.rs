@@ -85,7 +85,7 @@ pub struct TargetReceiver {
 }
 
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
-    let PartialOptions { resume, small_journals, keep: _, journal_dir } = &request.partial;
+    let PartialOptions { resume, small_journals, keep: _, journal_dir, foreign_dir: _ } = &request.partial;
     let directory = journal_dir.as_deref().map(|directory| Path::new(OsStr::from_bytes(directory)));
     JournalLocation::new(*resume, *small_journals, directory).map_err(|error| {
         let shown = escape(journal_dir.as_deref().unwrap_or_default());

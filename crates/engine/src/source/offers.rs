@@ -216,6 +216,17 @@ impl OfferBuilder<'_> {
                 };
                 self.symlink(operand, EntryLocation::Operand(operand.number), place, points_to.clone(), *meta)
             }
+            OperandKind::Node(parent, name, node, meta) => {
+                let place = SourcePath {
+                    parent: parent.clone(),
+                    name: name.clone(),
+                    links: FollowLinks::Itself,
+                    is_operand: true,
+                };
+                let item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
+                let (place, kind) = (EntryLocation::Operand(operand.number), EntryContent::Node(*node));
+                self.offer(Entry { place, kind, meta: *meta, version: None, more: None }, item).map(drop)
+            }
             OperandKind::Null(size) => self.null(operand, *size),
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
             OperandKind::Input(file) => self.input(operand, file),

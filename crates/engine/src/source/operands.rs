@@ -12,7 +12,7 @@ use std::time::Duration;
 use haul_base::copy::display_path::own_name;
 use haul_base::copy::{End, null};
 use haul_base::sys::describe::describe;
-use haul_proto::entry::EntryMetadata;
+use haul_proto::entry::{EntryMetadata, SpecialFile};
 use haul_proto::filter::source_pattern::has_wildcards;
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::PipeKind;
@@ -21,8 +21,8 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use crate::fs::{
-    Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, MISSING, UNSAFE_LINK,
-    WalkLookup, lookup,
+    Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, MISSING, SpecialFiles,
+    UNSAFE_LINK, WalkLookup, lookup,
 };
 use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::metrics::reporter::Reporter;
@@ -48,6 +48,8 @@ pub enum OperandKind {
     File(Dir, Name, FileStat),
     /// A symbolic link to be copied: its directory, name, target and metadata.
     Symlink(Dir, Name, Box<[u8]>, EntryMetadata),
+    /// A device, FIFO or socket to be created: its directory, name, kind and metadata.
+    Node(Dir, Name, SpecialFile, EntryMetadata),
     /// This many zeros.
     Null(u64),
     /// The output of a pipe, or the contents of a block device.
@@ -100,7 +102,7 @@ impl OperandRoot {
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, ConfineRights::ReadFile))));
             }
             // The link was read; its target stays inaccessible.
-            OperandKind::Symlink(..) => {}
+            OperandKind::Symlink(..) | OperandKind::Node(..) => {}
             // It is already open.
             OperandKind::Pipe(_) => {}
             // It is reopened for direct I/O.
@@ -113,7 +115,9 @@ impl OperandRoot {
     pub fn allow_removal(&self, bounds: &mut ConfineBounds, below: bool) {
         let dir = match &self.kind {
             OperandKind::Directory(dir) => Some(dir).filter(|_| below),
-            OperandKind::File(parent, ..) | OperandKind::Symlink(parent, ..) => Some(parent),
+            OperandKind::File(parent, ..) | OperandKind::Symlink(parent, ..) | OperandKind::Node(parent, ..) => {
+                Some(parent)
+            }
             OperandKind::Pipe(_) | OperandKind::Input(_) | OperandKind::Null(_) => None,
         };
         // A parent that cannot be opened prevents removal, which the removal reports.
@@ -342,7 +346,14 @@ impl<'a> OperandOpener<'a> {
                 }
                 (FileType::Symlink, None) if self.symlinks == Symlinks::Safe => return Err(OperandRefusal::UnsafeLink),
                 (FileType::Symlink, None) => None,
-                _ => Some(seen.stat),
+                _ => match seen.stat.node().filter(|_| self.recreates(seen.stat.kind)) {
+                    Some(node) => {
+                        let (identity, meta) = (seen.stat.identity, seen.stat.meta);
+                        let kind = OperandKind::Node(parent, name.clone(), node, meta);
+                        return Ok(OperandRoot { name: Some(name), identity, kind });
+                    }
+                    None => Some(seen.stat),
+                },
             },
             None => None,
         };
@@ -375,6 +386,13 @@ impl<'a> OperandOpener<'a> {
             FileType::BlockDevice => Err(OperandRefusal::BlockDevice),
             _ => Err(OperandRefusal::Device),
         }
+    }
+
+    /// Whether a special file is created at the target, and not read.
+    fn recreates(&self, kind: FileType) -> bool {
+        let kept = self.request.preserve;
+        let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
+        self.request.skip.device_contents && nodes.takes(kind)
     }
 
     /// The entry in its parent directory, which costs less than a lookup of its whole path. `None` where a path has to

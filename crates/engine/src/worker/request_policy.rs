@@ -226,7 +226,9 @@ impl ClientLimits {
     /// Limits what a target does with partial files.
     fn hold_partial(&self, partial: &mut PartialOptions) -> Result<(), ClientRefusal> {
         // A journal is small beside its file.
-        let PartialOptions { resume, small_journals: _, keep, journal_dir } = partial;
+        let PartialOptions { resume, small_journals: _, keep, journal_dir, foreign_dir } = partial;
+        // A client may not remove what it has not written.
+        foreign_dir.clear();
         if self.access == ServedAccess::Create {
             // An existing partial file may belong to another client.
             (*resume, *keep) = (false, false);
@@ -360,12 +362,14 @@ fn concerns_existing(rules: &SyncOptions) -> bool {
         delete_despite_errors: _,
         is_dry,
         tells_items,
+        tells_unchanged,
         // An absent Want reveals equal links anyway.
         source_removes: _,
         // Checked like other paths.
         backup_dir: _,
         // Joined to a name, which may not become a path.
         backup_suffix: _,
+        safe_backups: _,
         link_dests,
         // Without earlier copies, it is nothing.
         earlier_use: _,
@@ -375,6 +379,7 @@ fn concerns_existing(rules: &SyncOptions) -> bool {
         || *replaces_trees
         || *is_dry
         || *tells_items
+        || *tells_unchanged
         || *equal == EqualityTest::Digest
         || !link_dests.is_empty()
 }

@@ -119,7 +119,7 @@ enum RsyncRuleFault {
     Name,
     #[error("a file for one side contains a rule with a side")]
     Sides,
-    #[error("more than {MERGE_DEPTH_MAX} files merge each other")]
+    #[error("merge-file include depth limit exceeded: {MERGE_DEPTH_MAX} files")]
     Depth,
     #[error("cannot read {}: {error}", escape(.file))]
     Read { file: Vec<u8>, error: std::io::Error },
@@ -406,7 +406,7 @@ mod tests {
             ("! a", "takes no pattern"),
             (": .", "not the name"),
             (".s rules", "contains a rule with a side"),
-            (". deep", "merge each other"),
+            (". deep", "merge-file include depth limit"),
             (". none", "cannot read none"),
             (". bad", "bad, line 3: not an rsync"),
         ] {

@@ -1,6 +1,6 @@
 //! Options of the source's walk, of entries created at the target, and of partial files.
 
-use crate::codec::{FieldCodec, wire_struct};
+use crate::codec::{FieldCodec, wire_enum, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::{DefaultIsNone, PATH};
@@ -24,6 +24,8 @@ wire_struct! {
         pub other_file_systems: bool,
         /// Source arguments that do not exist.
         pub missing: bool,
+        /// Create special files that are source arguments, instead of reading them.
+        pub device_contents: bool,
         /// Contents of directories. Of a source argument that means contents (`dir/.`), those one level down are
         /// copied.
         pub contents: bool,
@@ -75,8 +77,26 @@ wire_struct! {
         pub create: bool,
         /// Copy a directory only into an existing one: refuse a missing path.
         pub must_exist: bool,
-        /// Give the directories between it and the source arguments all metadata of the source, not only modes.
-        pub keeps_parents: bool,
+        /// What the directories between it and the source arguments get.
+        pub parents: ParentMetadata,
+        /// Of a single file's target, create the directories above it alone.
+        pub only_parents: bool,
+        /// Replace a device, FIFO or socket that is the target, instead of writing to it.
+        pub replaces_special: bool,
+    }
+}
+
+wire_enum! {
+    /// Metadata of the directories between the target and the source arguments.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+    pub enum ParentMetadata: "metadata of parent directories" {
+        /// New ones get the source's modes.
+        #[default]
+        Modes = 0,
+        /// All get all metadata of the source.
+        All = 1,
+        /// New ones get the default mode. A link to a directory in the place of one is followed.
+        Nothing = 2,
     }
 }
 
@@ -92,6 +112,9 @@ wire_struct! {
         pub keep: bool,
         /// Directory of journals; `None`: beside the partial files.
         pub journal_dir: Option<Vec<u8>> as DefaultIsNone(PATH),
+        /// Directory of another program's partial files, in each directory: a complete file's is removed, with the
+        /// directory once that is empty. Empty: none.
+        pub foreign_dir: Vec<u8> as PATH,
     }
 }
 
@@ -102,7 +125,8 @@ pub const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
 
 impl PartialOptions {
     /// Options of a copy without partial files.
-    pub const NONE: Self = Self { resume: false, small_journals: false, keep: false, journal_dir: None };
+    pub const NONE: Self =
+        Self { resume: false, small_journals: false, keep: false, journal_dir: None, foreign_dir: Vec::new() };
 
     /// Size in bytes of the smallest file with a journal. Smaller ones are quickly resent.
     pub fn journal_file_min(&self) -> u64 {
@@ -162,7 +186,13 @@ mod tests {
         }
         let journal_dir = Some(b"/j".to_vec());
         check_round_trip(&PartialOptions { journal_dir, small_journals: true, ..PartialOptions::default() });
-        check_round_trip(&DirectoryOptions { create: false, must_exist: true, keeps_parents: false });
+        check_round_trip(&DirectoryOptions {
+            create: false,
+            must_exist: true,
+            parents: ParentMetadata::Nothing,
+            only_parents: true,
+            replaces_special: true,
+        });
     }
 
     #[test]

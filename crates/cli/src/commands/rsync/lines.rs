@@ -1,26 +1,31 @@
 //! rsync's lines (rsync(1), "OUTPUT"), since scripts read them.
 
+mod totals;
+
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use haul_base::copy::error::{Error, Outcome};
-use haul_base::copy::event::{ChangeKind, ChangeReasons, EntryKind, Event, ItemChange, ItemReport, Observer};
+use haul_base::copy::event::{ChangeKind, EntryKind, Event, ItemChange, ItemReport, Observer};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::CopySpec;
-use haul_base::copy::summary::Summary;
 use haul_engine::fs::{MISSING, UNSAFE_LINK};
 use haul_show::Show;
 use haul_show::output_place::OutputPlace;
 use haul_show::units::count;
 use rustix::fs::OFlags;
 
-use super::listing::list_line;
-use super::shown_name::shown;
+use super::formats::{Fields, expand, flags, has};
+use super::listing::{list_line, made_path};
+use super::shown_name::{shown, with_bytes};
 use super::status;
 use super::translate::{BackupPlace, RsyncMeaning};
 
@@ -48,6 +53,8 @@ pub struct RsyncLines {
     tally: EntryTally,
     /// The first lines, which are sorted as rsync's file list is; `None` once the copy takes longer.
     held: Option<Vec<HeldLine>>,
+    /// Files whose digest is due, by their paths below the target.
+    undigested: HashMap<Vec<u8>, ItemReport>,
     lost: Option<io::Error>,
 }
 
@@ -92,22 +99,23 @@ fn is_transfer(item: &ItemChange) -> bool {
 impl RsyncLines {
     /// Prints to standard output, and to the file of `--log-file`. `status` gets the exit status.
     pub fn new(style: RsyncMeaning, copy: &CopySpec, status: Rc<Cell<u8>>) -> io::Result<Self> {
-        let open = |path: &OsString| {
-            OutputPlace::find(Path::new(path))?.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+        let open = |path: &OsString| match style.follows_all_links {
+            true => File::options().append(true).create(true).open(path),
+            false => OutputPlace::find(Path::new(path))?.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE),
         };
         let log = style.log_file.as_ref().map(open);
         let log = log.transpose()?.map(|file| Box::new(file) as Box<dyn Write>);
-        let default = match (style.itemises, style.verbosity) {
+        let default = match (style.itemises, style.verbosity > 0 || style.has_progress) {
             (true, _) => Some(&b"%i %n%L"[..]),
-            (false, 1..) => Some(&b"%n%L"[..]),
-            (false, 0) => None,
+            (false, true) => Some(&b"%n%L"[..]),
+            (false, false) => None,
         };
         let format = style.out_format.as_ref().map(|format| format.as_bytes()).or(default).map(<[u8]>::to_vec);
         let format = format.filter(|_| !style.is_quiet && !style.lists_only);
         let mut lines = Self {
             out: Box::new(io::stdout().lock()),
             log,
-            has_flags: format.as_deref().is_some_and(has_flags),
+            has_flags: format.as_deref().is_some_and(|format| has(format, b'i')),
             format,
             style,
             sources: copy.sources.clone(),
@@ -117,9 +125,12 @@ impl RsyncLines {
             started: Instant::now(),
             tally: EntryTally::default(),
             held: Some(Vec::new()),
+            undigested: HashMap::new(),
             lost: None,
         };
-        if lines.style.verbosity > 0 && !lines.style.lists_only {
+        let choices = std::mem::take(&mut lines.style.shown_choices);
+        choices.iter().for_each(|choice| lines.print(choice));
+        if (lines.style.verbosity > 0 || lines.style.has_progress) && !lines.style.lists_only {
             let is_pull = copy.source_host() != &Host::Local;
             match (lines.style.is_recursive, lines.style.has_directories, is_pull) {
                 (true, _, true) => lines.print("receiving incremental file list"),
@@ -129,13 +140,19 @@ impl RsyncLines {
                 (false, false, _) => {}
             }
         }
+        if lines.style.makes_path && lines.format.is_some() && copy.target.host == Host::Local {
+            made_path(copy).iter().for_each(|line| lines.print(line));
+        }
         Ok(lines)
     }
 
     /// A line on standard output, unless `-q` forbids it.
     fn print(&mut self, line: &str) {
         if !self.style.is_quiet {
-            let written = writeln!(self.out, "{line}");
+            let written = match self.style.shows_bytes {
+                true => self.out.write_all(&with_bytes(line)).and_then(|()| self.out.write_all(b"\n")),
+                false => writeln!(self.out, "{line}"),
+            };
             self.lost = self.lost.take().or(written.err());
         }
     }
@@ -155,9 +172,31 @@ impl RsyncLines {
     }
 
     fn item(&mut self, item: &ItemReport) {
-        let ItemReport { path, item, size, .. } = item;
-        let Some(path) = self.relative(path, item) else { return };
-        self.tally.add(item);
+        let ItemReport { path, item: change, .. } = item;
+        let Some(shown) = self.relative(path, change) else { return };
+        self.tally.add(change);
+        if self.style.digest.is_none() || self.style.is_dry || !(change.what == EntryKind::File && is_transfer(change))
+        {
+            return self.show(item, shown, None);
+        }
+        let key = match path.strip_prefix(&self.target[..]).and_then(|below| below.strip_prefix(b"/")) {
+            Some(below) => below.to_vec(),
+            None => path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec(),
+        };
+        self.undigested.insert(key, item.clone());
+    }
+
+    /// Shows a file that had waited for its digest.
+    fn digested(&mut self, path: &[u8], digest: &[u8]) {
+        let Some(item) = self.undigested.remove(path) else { return };
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        if let Some(shown) = self.relative(&item.path, &item.item) {
+            self.show(&item, shown, Some(&digest));
+        }
+    }
+
+    fn show(&mut self, item: &ItemReport, path: Vec<u8>, digest: Option<&str>) {
+        let ItemReport { item, size, .. } = item;
         if self.style.lists_only {
             let line = self
                 .source_of(&path)
@@ -171,19 +210,50 @@ impl RsyncLines {
         }
         let name = format!("{}{}", shown(&path), if item.what == EntryKind::Directory { "/" } else { "" });
         let path = path.as_slice();
+        if let Some(line) = self.kept(&name, item) {
+            return self.line(path, Some(item.what), Some(line).filter(|line| !line.is_empty()), String::new());
+        }
         if item.change == ChangeKind::Removed {
             let itemised = format!("*deleting   {name}");
             let line = if self.has_flags { itemised.clone() } else { format!("deleting {name}") };
             return self.line(path, None, self.format.is_some().then_some(line), itemised);
         }
-        let flags = flags(item.what, item.change, self.style.keeps_times);
+        let mut flags = flags(item.what, item.change, self.style.keeps_times);
+        if item.what == EntryKind::Special && self.is_device(path) {
+            flags.replace_range(1..2, "D");
+        }
         // Files with other metadata alone are listed with -i.
         let is_shown = is_transfer(item) || item.what == EntryKind::Directory || self.has_flags;
+        let blank = self.style.digest.map_or_else(String::new, |algorithm| " ".repeat(2 * algorithm.bytes()));
+        let digest = digest.unwrap_or(&blank);
         let link = if item.what == EntryKind::Symlink { self.text_of(path) } else { None };
         let link = link.map_or_else(String::new, |text| format!(" -> {text}"));
         let format = self.format.as_ref().filter(|_| is_shown);
-        let line = format.map(|format| expand(format, &flags, &name, &link, size.unwrap_or(0)));
+        let line = format.map(|format| {
+            expand(format, &Fields { flags: &flags, name: &name, link: &link, size: size.unwrap_or(0), digest })
+        });
+        let has_progress = self.style.has_progress && item.what == EntryKind::File && is_transfer(item);
+        let progress =
+            format!("\n{:>15} 100%    0.00kB/s    0:00:00 (xfr#{})", count(size.unwrap_or(0)), self.tally.transferred);
+        let line = line.map(|line| line + if has_progress { &progress } else { "" });
         self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
+    }
+
+    /// The line of an entry that stays as it is; empty if it has none.
+    fn kept(&self, name: &str, item: &ItemChange) -> Option<String> {
+        let is_shown = match item.change {
+            ChangeKind::Kept => self.style.shows_skipped,
+            // -i lists it among the others.
+            ChangeKind::Unchanged if self.has_flags && self.style.lists_unchanged => return None,
+            ChangeKind::Unchanged => item.what == EntryKind::File && self.style.verbosity > 1 && !self.has_flags,
+            _ => return None,
+        };
+        let state = match (item.change, self.style.keeps_existing) {
+            (ChangeKind::Unchanged, _) => "is uptodate",
+            (_, true) => "exists",
+            (_, false) => "is newer",
+        };
+        Some(if is_shown { format!("{name} {state}") } else { String::new() })
     }
 
     /// Names the backup of a replaced or deleted entry.
@@ -231,7 +301,9 @@ impl RsyncLines {
 
     fn put(&mut self, line: HeldLine) {
         line.shown.iter().for_each(|shown| self.print(shown));
-        self.note(&line.logged);
+        if !line.logged.is_empty() {
+            self.note(&line.logged);
+        }
     }
 
     /// The path of an item from the target down, as rsync names it; `None` for a target that is only created.
@@ -246,7 +318,7 @@ impl RsyncLines {
             return Some(source.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec());
         }
         let has_contents = names().any(|source| source.ends_with(b"/.") || source == b".");
-        if item.change == ChangeKind::Made && self.format.is_some() {
+        if item.change == ChangeKind::Made && self.format.is_some() && !self.style.makes_path {
             let line = format!("created directory {}", shown(&self.target));
             self.print(&line);
         }
@@ -264,6 +336,12 @@ impl RsyncLines {
         let roots =
             sources.map(|source| &source[..source.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1)]);
         roots.filter_map(|root| path.strip_prefix(root)).min_by_key(|below| below.len()).unwrap_or(path)
+    }
+
+    /// Whether the entry at a local source is a device, not a FIFO or socket.
+    fn is_device(&self, path: &[u8]) -> bool {
+        let kind = self.source_of(path).and_then(|node| node.symlink_metadata().ok()).map(|meta| meta.file_type());
+        kind.is_some_and(|kind| kind.is_block_device() || kind.is_char_device())
     }
 
     /// The text of a symbolic link at a local source.
@@ -287,49 +365,6 @@ impl RsyncLines {
             })
             .next()
     }
-
-    fn totals(&mut self, summary: &Summary) {
-        let files = summary.files;
-        let size = files.bytes.saturating_add(files.bytes_skipped);
-        let (sent, received) = (summary.counters.bytes_on_wire.max(files.bytes), 0);
-        let elapsed = self.started.elapsed().max(Duration::from_millis(500));
-        if self.style.has_statistics {
-            let reg = files.copied.saturating_add(files.skipped);
-            let (dir, link) = (summary.counters.directories, summary.counters.symlinks);
-            let parts = [("reg", reg), ("dir", dir), ("link", link)].into_iter().filter(|(_, value)| *value > 0);
-            let parts: Vec<_> = parts.map(|(kind, value)| format!("{kind}: {}", count(value))).collect();
-            let kinds = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-            let matched = summary.delta.map_or(0, |delta| delta.old_bytes);
-            let EntryTally { created, deleted, transferred, .. } = self.tally;
-            let lines = [
-                String::new(),
-                format!("Number of files: {}{kinds}", count(reg + dir + link)),
-                format!("Number of created files: {}", count(created)),
-                format!("Number of deleted files: {}", count(deleted)),
-                format!("Number of regular files transferred: {}", count(transferred)),
-                format!("Total file size: {} bytes", count(size)),
-                format!("Total transferred file size: {} bytes", count(files.bytes)),
-                format!("Literal data: {} bytes", count(files.bytes.saturating_sub(matched))),
-                format!("Matched data: {} bytes", count(matched)),
-                "File list size: 0".to_owned(),
-                "File list generation time: 0.001 seconds".to_owned(),
-                "File list transfer time: 0.000 seconds".to_owned(),
-                format!("Total bytes sent: {}", count(sent)),
-                format!("Total bytes received: {}", count(received)),
-            ];
-            lines.iter().for_each(|line| self.print(line));
-        }
-        if self.style.verbosity > 0 || self.style.has_statistics {
-            let moved = sent.saturating_add(received);
-            let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-            let rate = quotient(moved.saturating_mul(1000), millis);
-            let speedup = quotient(size, moved);
-            let dry = if self.style.is_dry { " (DRY RUN)" } else { "" };
-            self.print("");
-            self.print(&format!("sent {} bytes  received {} bytes  {} bytes/sec", count(sent), count(received), rate));
-            self.print(&format!("total size is {}  speedup is {}{dry}", count(size), speedup));
-        }
-    }
 }
 
 /// A path without slashes at its end; `/` stays.
@@ -338,77 +373,11 @@ fn without_slash(path: &[u8]) -> &[u8] {
     &path[..end.min(path.len())]
 }
 
-/// A quotient with two decimals: `1,234.50`.
-fn quotient(value: u64, divisor: u64) -> String {
-    let hundredths = u128::from(value) * 100 / u128::from(divisor.max(1));
-    let whole = u64::try_from(hundredths / 100).unwrap_or(u64::MAX);
-    format!("{}.{:02}", count(whole), hundredths % 100)
-}
-
-/// The flags of `%i`: `YXcstpoguax`.
-fn flags(what: EntryKind, change: ChangeKind, keeps_times: bool) -> String {
-    let kind = match what {
-        EntryKind::File => 'f',
-        EntryKind::Directory => 'd',
-        EntryKind::Symlink => 'L',
-        EntryKind::Special => 'S',
-    };
-    let (update, reasons) = match change {
-        ChangeKind::Made if what == EntryKind::File => return ">f+++++++++".to_owned(),
-        ChangeKind::Made => return format!("c{kind}+++++++++"),
-        ChangeKind::Linked => return format!("h{kind}+++++++++"),
-        ChangeKind::Removed => return "*deleting  ".to_owned(),
-        ChangeKind::Replaced(reasons) => (if what == EntryKind::File { '>' } else { 'c' }, reasons),
-        ChangeKind::Adjusted(reasons) => ('.', reasons),
-    };
-    let flag = |reason: ChangeReasons, letter: char| if reasons.has(reason) { letter } else { '.' };
-    let content = flag(ChangeReasons::CONTENT, 'c');
-    let size = flag(ChangeReasons::SIZE, 's');
-    // The time of a transfer is its own.
-    let time = match (keeps_times, change) {
-        (false, ChangeKind::Replaced(_)) => 'T',
-        _ => flag(ChangeReasons::TIME, 't'),
-    };
-    let [mode, owner] = [flag(ChangeReasons::MODE, 'p'), flag(ChangeReasons::OWNER, 'o')];
-    let attributes = flag(ChangeReasons::ATTRIBUTES, 'x');
-    format!("{update}{kind}{content}{size}{time}{mode}{owner}...{attributes}")
-}
-
-/// Whether a format contains `%i`.
-fn has_flags(format: &[u8]) -> bool {
-    let mut is_escaped = false;
-    format.iter().any(|byte| {
-        let is_flags = is_escaped && *byte == b'i';
-        is_escaped = *byte == b'%' && !is_escaped;
-        is_flags
-    })
-}
-
-/// Fills in rsync's `--out-format`.
-fn expand(format: &[u8], flags: &str, name: &str, link: &str, size: u64) -> String {
-    let mut line = String::new();
-    let text = String::from_utf8_lossy(format);
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (c, if c == '%' { chars.next() } else { None }) {
-            ('%', Some('i')) => line.push_str(flags),
-            ('%', Some('n')) => line.push_str(name),
-            ('%', Some('f')) => line.push_str(name.trim_end_matches('/')),
-            ('%', Some('L')) => line.push_str(link),
-            ('%', Some('o')) => line.push_str("send"),
-            ('%', Some('l')) => line.push_str(&size.to_string()),
-            ('%', Some('%')) => line.push('%'),
-            ('%', Some(other)) => line.extend(['%', other]),
-            (c, _) => line.push(c),
-        }
-    }
-    line
-}
-
 impl Observer for RsyncLines {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Item(item) => self.item(item),
+            Event::Checksum { path, digest, .. } => self.digested(path, digest),
             Event::FileFailed { path, message, .. } if message.starts_with(SKIPPED) && !self.style.is_recursive => {
                 self.tally.skipped += 1;
                 self.print(&format!("skipping directory {}", shown(without_slash(self.below_source(path)))));
@@ -446,6 +415,12 @@ impl Show for RsyncLines {
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
         self.release();
+        // Those that failed have no digest.
+        for item in std::mem::take(&mut self.undigested).into_values() {
+            if let Some(shown) = self.relative(&item.path, &item.item) {
+                self.show(&item, shown, None);
+            }
+        }
         let mut failed = 0;
         match outcome {
             Ok(summary) => {

@@ -2,8 +2,13 @@
 //!
 //! A dialect is no engine: [`translate()`] makes haul's options of rsync's, and [`lines`] shows haul's events as rsync does.
 
+mod choices;
+mod effective;
+mod files_from;
+mod formats;
 mod lines;
 mod listing;
+mod rules;
 mod shown_name;
 mod status;
 mod stop_time;
@@ -12,18 +17,18 @@ mod words;
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
-use std::os::fd::IntoRawFd;
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 
+use haul_base::copy::spec::{ChecksumOptions, ChecksumReference, Retries};
 use haul_control::operand::host_prefix;
 use haul_engine::fs::trusted_links::{LinkRules, open_directory};
 use haul_proto::path::escape;
 use haul_show as show;
 use haul_show::output::print;
-use rustix::fs::{CWD, MemfdFlags, memfd_create};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 
 use self::lines::RsyncLines;
@@ -37,7 +42,7 @@ use crate::args::meaning::Meaning;
 use crate::args::rsync::OPTIONS;
 use crate::args::worker_task::worker_task;
 use crate::args::{UsageError, version};
-use crate::resolve::{open_named, rsync_plan, rsync_rules};
+use crate::resolve::{rsync_plan, rsync_rules};
 
 /// Runs rsync's command line. Returns rsync's exit status.
 pub fn run(words: Vec<OsString>) -> u8 {
@@ -60,8 +65,13 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if words.iter().any(|word| word == "--server") {
         return Ok(hand_over("rsync", &words));
     }
-    let line = RsyncLine::parse(words)?;
-    if line.options.iter().any(|typed| typed.option.long == "version") {
+    let mut line = RsyncLine::parse(words)?;
+    let versions = line.options.iter().filter(|typed| typed.option.long == "version").count();
+    if versions > 1 {
+        print(&choices::version_json());
+        return Ok(status::DONE);
+    }
+    if versions > 0 {
         print(&format!("rsync  version 3.5.0  protocol version 32\nA dialect of {}", version::VERSION));
         return Ok(status::DONE);
     }
@@ -75,6 +85,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         print(&usage());
         return Ok(status::DONE);
     }
+    line.split_old_operands(std::env::var_os("RSYNC_OLD_ARGS").as_deref());
     let mut meaning = translate(&line)?;
     let mut operands = line.operands;
     refuse_daemons(&operands)?;
@@ -92,9 +103,13 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     let mut plan = rsync_plan(&values, &operands)?;
     plan.copy.options.target.sync.tells_items = true;
     plan.copy.options.target.sync.is_dry = meaning.is_dry;
-    plan.copy.options.target.directory.keeps_parents = meaning.implies_directories;
+    plan.copy.options.target.directory.parents = meaning.parents;
+    plan.copy.options.target.directory.only_parents = true;
+    plan.copy.options.target.directory.replaces_special = true;
+    plan.copy.options.target.partial.foreign_dir = std::mem::take(&mut meaning.partial_dir);
     plan.copy.options.metadata.executability = meaning.keeps_executability;
     plan.copy.options.source.skip.missing = meaning.ignores_missing;
+    plan.copy.options.source.skip.device_contents = true;
     // All kinds of entries are listed.
     plan.copy.options.metadata.preserve.devices |= meaning.lists_only;
     plan.copy.options.metadata.preserve.specials |= meaning.lists_only;
@@ -109,8 +124,19 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     sync.insecure_links = meaning.follows_all_links;
     sync.keep_dirlinks = meaning.keeps_dirlinks;
     sync.append = meaning.appends;
+    sync.tells_unchanged = meaning.lists_unchanged || meaning.shows_skipped;
+    sync.safe_backups = meaning.has_safe_links;
     if let Some((earlier_use, directories)) = meaning.earlier.take() {
         (sync.earlier_use, sync.link_dests) = (earlier_use, directories);
+    }
+    if meaning.removes_sources {
+        sync.source_removes = !meaning.is_dry;
+        // A second attempt would delete at the target what the first one has moved there.
+        plan.copy.access.retries = Retries::NEVER;
+    }
+    if let Some(algorithm) = meaning.digest {
+        let against = ChecksumReference::Nothing;
+        plan.copy.options.integrity.checksum = Some(ChecksumOptions { algorithm, at_source: false, against });
     }
     let status = Rc::new(Cell::new(status::DONE));
     let shown = Rc::clone(&status);
@@ -165,32 +191,6 @@ fn usage() -> String {
     text
 }
 
-/// A list of `--files-from` as haul reads lists: without comments, and with paths relative to the source.
-fn relative_list(list: &OsStr, is_null: bool, has_directories: bool, links: LinkRules) -> anyhow::Result<OsString> {
-    let shown = escape(list.as_bytes());
-    let mut text = Vec::new();
-    let read = open_named(list, links).and_then(|mut file| file.read_to_end(&mut text));
-    read.map_err(|error| UsageError::new(format!("failed to open files-from file {shown}: {error}")))?;
-    let end = if is_null { 0 } else { b'\n' };
-    let file = memfd_create("files-from", MemfdFlags::CLOEXEC)?;
-    let mut out = io::BufWriter::new(std::fs::File::from(file));
-    let is_comment = |line: &[u8]| matches!(line.first(), Some(b'#' | b';'));
-    for line in text.split(|byte| *byte == end || !is_null && *byte == b'\r').filter(|line| !is_comment(line)) {
-        let path = line.iter().position(|byte| *byte != b'/').map_or(&b""[..], |start| &line[start..]);
-        let path = if path.is_empty() && !line.is_empty() { b"." } else { path };
-        if !path.is_empty() {
-            out.write_all(path)?;
-            // `DIR/` has its contents listed, `DIR` has not.
-            out.write_all(if has_directories && path.ends_with(b"/") { b"." } else { b"" })?;
-            out.write_all(&[end])?;
-        }
-    }
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    // The copy reads it by this name, until the process ends.
-    let name = format!("/proc/self/fd/{}", file.into_raw_fd());
-    Ok(name.into())
-}
-
 /// A listing is a dry run to a target that does not exist.
 fn aim_at_nothing(operands: &mut Vec<OsString>) -> Result<(), UsageError> {
     operands.truncate(operands.len().saturating_sub(1).max(1));
@@ -224,7 +224,11 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>, links: LinkR
             return Err(UsageError::new("--files-from takes one source directory and a destination").into());
         }
         let base = operands.remove(0);
-        let list = relative_list(list, meaning.is_null, meaning.has_directories, links)?;
+        let hosts = [&base, &operands[0]].map(|operand| host_prefix(operand));
+        let text = files_from::read_list(list, hosts, &meaning.words, links)?;
+        let form = files_from::FilesFromForm { is_null: meaning.is_null, has_directories: meaning.has_directories };
+        let (list, below) = files_from::relative_list(&text, form)?;
+        let base = OsString::from_vec([base.as_bytes(), if below.is_empty() { b"" } else { b"/" }, &below].concat());
         meaning.words.extend([with("--infiles", "", &list), with("--dirbase", "", &base)]);
         return Ok(());
     }

@@ -1,7 +1,13 @@
-//! `--stop-at`: the next time that matches what is given of `YEAR-MONTH-DAYTHOUR:MINUTE`, as in rsync.
+//! `--stop-after`, and `--stop-at`: the next time that matches what is given of `YEAR-MONTH-DAYTHOUR:MINUTE`, as in rsync.
+
+use std::ffi::OsString;
 
 use jiff::ToSpan;
 use jiff::civil::DateTime;
+
+use super::effective::name;
+use super::words::TypedOption;
+use crate::args::UsageError;
 
 /// Days to search: a 29 February comes within eight years.
 const DAYS_MAX: usize = 366 * 9;
@@ -83,6 +89,19 @@ pub fn seconds_until(text: &str) -> Option<u64> {
     let at = PartialTime::parse(text)?.next_after(now.datetime())?.to_zoned(now.time_zone().clone()).ok()?;
     let seconds = at.timestamp().as_second() - now.timestamp().as_second();
     u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)
+}
+
+/// The longest time limit: 365 days.
+const TIME_MAX_S: u64 = 365 * 24 * 3600;
+
+/// `--stop-after` or `--stop-at`, in seconds.
+pub(super) fn stop(typed: &TypedOption, text: &str) -> Result<Vec<OsString>, UsageError> {
+    let minutes = || text.parse::<u64>().ok()?.checked_mul(60);
+    let seconds = if name(typed) == "stop-at" { seconds_until(text) } else { minutes() };
+    match seconds.filter(|seconds| *seconds > 0) {
+        Some(seconds) => Ok(vec![format!("--timelimit={}", seconds.min(TIME_MAX_S)).into()]),
+        None => Err(UsageError::new(format!("invalid --{} value: {text}", name(typed)))),
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,14 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::copy::spec::EarlierCopyUse;
+use haul_base::copy::spec::{ChecksumAlgorithm, EarlierCopyUse, ParentMetadata};
 use haul_proto::filter::RsyncRuleOption;
 use haul_proto::limits::LINK_DESTS_MAX;
 
-use super::stop_time::seconds_until;
+use super::choices::{choices, digest};
+use super::effective::{Effective, name};
+use super::rules::{partial_dir, rules};
+use super::stop_time::stop;
 use super::words::{RsyncLine, TypedOption};
 use crate::args::UsageError;
 use crate::args::letters::with;
@@ -44,8 +47,8 @@ pub struct RsyncMeaning {
     pub keeps_links: bool,
     /// `-R`.
     pub is_relative: bool,
-    /// Directories that `-R` implies get the source's metadata.
-    pub implies_directories: bool,
+    /// What directories that `-R` implies get.
+    pub parents: ParentMetadata,
     /// `-0`: names in lists end with NUL.
     pub is_null: bool,
     /// `--files-from`.
@@ -68,6 +71,30 @@ pub struct RsyncMeaning {
     pub keeps_dirlinks: bool,
     /// `--compare-dest` or `--copy-dest`: earlier copies, and their use.
     pub earlier: Option<EarlierCopies>,
+    /// Unchanged entries are listed too: `-ii`.
+    pub lists_unchanged: bool,
+    /// Kept entries are named (`--info=skip`).
+    pub shows_skipped: bool,
+    /// `--ignore-existing`.
+    pub keeps_existing: bool,
+    /// The digest of `%C`.
+    pub digest: Option<ChecksumAlgorithm>,
+    /// The lines of `--debug=NSTR`.
+    pub shown_choices: Vec<String>,
+    /// rsync's directory of partial files (`--partial-dir`, `--delay-updates`).
+    pub partial_dir: Vec<u8>,
+    /// `--safe-links`.
+    pub has_safe_links: bool,
+    /// `--remove-source-files` with `--delete`.
+    pub removes_sources: bool,
+    /// `--mkpath`.
+    pub makes_path: bool,
+    /// `--progress`: files are named with their progress.
+    pub has_progress: bool,
+    /// `-h`: figures have suffixes.
+    pub is_human: bool,
+    /// `-8`: bytes of names that the locale lacks are shown as they are.
+    pub shows_bytes: bool,
     /// `--force`: a file may replace a directory with contents.
     pub replaces_trees: bool,
 }
@@ -84,78 +111,13 @@ pub struct BackupPlace {
     pub suffix: OsString,
 }
 
-/// The options that `-a` stands for.
-const ARCHIVE: [&str; 7] = ["recursive", "links", "perms", "times", "group", "owner", "D"];
-
 /// Options that are refused, since only the daemon or another rsync has a use for them.
 const ONLY_RSYNCS: [&str; 7] =
     ["daemon", "server", "config", "write-batch", "only-write-batch", "read-batch", "early-input"];
 
-/// The name of an option; its letter, if it has no name.
-fn name(option: &TypedOption) -> String {
-    match (option.option.long, option.option.letter) {
-        ("", Some(letter)) => letter.to_string(),
-        (long, _) => long.to_owned(),
-    }
-}
-
-/// Options in effect: later ones replace earlier ones, and `--no-NAME` removes them.
-struct Effective<'l> {
-    line: &'l RsyncLine,
-}
-
-impl Effective<'_> {
-    /// Whether a switch is on.
-    fn is_on(&self, wanted: &str) -> bool {
-        self.last(wanted).is_some_and(|option| !option.is_negated)
-    }
-
-    /// Whether a switch is off by `--no-NAME`.
-    fn is_off(&self, wanted: &str) -> bool {
-        self.last(wanted).is_some_and(|option| option.is_negated)
-    }
-
-    fn last(&self, wanted: &str) -> Option<&TypedOption> {
-        let means = |option: &&TypedOption| {
-            let name = name(option);
-            name == wanted
-                || (name == "archive" && ARCHIVE.contains(&wanted))
-                || (matches!(name.as_str(), "D" | "archive") && matches!(wanted, "devices" | "specials"))
-        };
-        self.line.options.iter().rfind(means)
-    }
-
-    /// Whether a switch is on by its own name, not by `-a`.
-    fn is_named(&self, wanted: &str) -> bool {
-        self.line.options.iter().rfind(|option| name(option) == wanted).is_some_and(|option| !option.is_negated)
-    }
-
-    fn count(&self, wanted: &str) -> u8 {
-        let typed = self.line.options.iter().filter(|option| name(option) == wanted && !option.is_negated);
-        u8::try_from(typed.count()).unwrap_or(u8::MAX)
-    }
-
-    /// Whether `--info` names a kind of message.
-    fn shows(&self, wanted: &str) -> bool {
-        let arguments = self.line.options.iter().filter(|option| name(option) == "info");
-        let words = arguments.filter_map(|option| option.argument.as_deref()?.to_str());
-        let level =
-            |word: &str| word.strip_prefix(wanted).or_else(|| word.strip_prefix("all")).map(|level| level != "0");
-        words
-            .flat_map(|words| words.split(','))
-            .filter_map(|word| level(&word.to_lowercase()))
-            .next_back()
-            .unwrap_or(false)
-    }
-
-    fn argument(&self, wanted: &str) -> Option<&OsStr> {
-        self.last(wanted).and_then(|option| option.argument.as_deref())
-    }
-}
-
 /// Translates the options of `line`.
 pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
-    let effective = Effective { line };
+    let effective = Effective::of(line);
     let is_on = |name: &str| effective.is_on(name);
     let has_list = effective.argument("files-from").is_some();
     let lists_only = is_on("list-only") || line.operands.len() == 1 && !has_list;
@@ -174,7 +136,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         lists_only,
         keeps_links: is_on("links"),
         is_relative: is_on("relative"),
-        implies_directories: !effective.is_off("implied-dirs"),
+        parents: if effective.is_off("implied-dirs") { ParentMetadata::Nothing } else { ParentMetadata::All },
         is_null: is_on("from0"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
         ignores_missing: is_on("ignore-missing-args"),
@@ -184,7 +146,19 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         follows_all_links: is_on("insecure-links"),
         keeps_dirlinks: is_on("keep-dirlinks"),
         replaces_trees: is_on("force"),
-        rules: rules(line, is_on("cvs-exclude")),
+        lists_unchanged: is_on("itemize-changes")
+            && (effective.count("itemize-changes") > 1 || effective.count("verbose") > 1),
+        shows_skipped: effective.shows("info", "skip") || effective.count("verbose") > 1,
+        keeps_existing: is_on("ignore-existing"),
+        digest: digest(&effective)?,
+        shown_choices: choices(&effective),
+        partial_dir: partial_dir(&effective),
+        has_safe_links: is_on("safe-links"),
+        has_progress: is_on("progress") || is_on("P") || effective.shows("info", "progress1"),
+        makes_path: is_on("mkpath"),
+        is_human: is_on("human-readable"),
+        shows_bytes: is_on("8-bit-output"),
+        rules: rules(line, &effective),
         ..RsyncMeaning::default()
     };
     let mut words: Vec<OsString> = Vec::new();
@@ -225,6 +199,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         // rsync empties a target whose source is empty.
         add("--allow-empty-source");
     }
+    meaning.removes_sources = deletes && is_on("remove-source-files");
     if is_on("remove-source-files") && !is_on("size-only") {
         // haul removes only what it has verified.
         words.push("--compare=digest".into());
@@ -242,7 +217,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
             }
         }
     }
-    meaning.shown_backups = backups.clone().filter(|_| meaning.verbosity > 1 || effective.shows("backup"));
+    meaning.shown_backups = backups.clone().filter(|_| meaning.verbosity > 1 || effective.shows("info", "backup"));
     if meaning.appends && is_on("whole-file") {
         return Err(UsageError::new("--append cannot be used with --whole-file"));
     }
@@ -254,7 +229,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     }
     meaning.earlier = earlier(line)?;
     words.extend(shell(&effective)?);
-    for typed in &line.options {
+    for typed in line.options.iter().filter(|typed| !meaning.removes_sources || name(typed) != "remove-source-files") {
         if let Some(word) = word(typed, &effective)? {
             words.extend(word);
         }
@@ -282,19 +257,6 @@ fn symlinks(effective: &Effective<'_>) -> Result<&'static str, UsageError> {
         (false, ..) => Err(UsageError::new(
             "--copy-unsafe-links and --copy-dirlinks are not supported without --links (-l) or --copy-links (-L)",
         )),
-    }
-}
-
-/// The longest time limit: 365 days.
-const TIME_MAX_S: u64 = 365 * 24 * 3600;
-
-/// `--stop-after` or `--stop-at`, in seconds.
-fn stop(typed: &TypedOption, text: &str) -> Result<Vec<OsString>, UsageError> {
-    let minutes = || text.parse::<u64>().ok()?.checked_mul(60);
-    let seconds = if name(typed) == "stop-at" { seconds_until(text) } else { minutes() };
-    match seconds.filter(|seconds| *seconds > 0) {
-        Some(seconds) => Ok(vec![format!("--timelimit={}", seconds.min(TIME_MAX_S)).into()]),
-        None => Err(UsageError::new(format!("invalid --{} value: {text}", name(typed)))),
     }
 }
 
@@ -335,33 +297,6 @@ fn backups(effective: &Effective<'_>) -> Option<BackupPlace> {
     let suffix =
         effective.argument("suffix").unwrap_or(OsStr::new(if effective.is_on("backup-dir") { "" } else { "~" }));
     Some(BackupPlace { directory: OsStr::from_bytes(directory).to_owned(), suffix: suffix.to_owned() })
-}
-
-/// The filter rules of all options. CVS's come last.
-fn rules(line: &RsyncLine, excludes_cvs: bool) -> Vec<(RsyncRuleOption, Vec<u8>)> {
-    let mut rules = Vec::new();
-    let mut per_directory = 0;
-    for typed in line.options.iter().filter(|typed| !typed.is_negated) {
-        let kind = match name(typed).as_str() {
-            "filter" => RsyncRuleOption::Filter,
-            "include" => RsyncRuleOption::Include,
-            "exclude" => RsyncRuleOption::Exclude,
-            "include-from" => RsyncRuleOption::IncludeFrom,
-            "exclude-from" => RsyncRuleOption::ExcludeFrom,
-            "F" => {
-                per_directory += 1;
-                let rule: &[u8] = if per_directory == 1 { b": /.rsync-filter" } else { b"- .rsync-filter" };
-                rules.push((RsyncRuleOption::Filter, rule.to_vec()));
-                continue;
-            }
-            _ => continue,
-        };
-        rules.extend(typed.argument.as_deref().map(|rule| (kind, rule.as_bytes().to_vec())));
-    }
-    if excludes_cvs {
-        rules.extend([&b":C"[..], b"-C"].map(|rule| (RsyncRuleOption::Filter, rule.to_vec())));
-    }
-    rules
 }
 
 /// `-e` and `--rsync-path`: ssh, `sudo` at the host, or another program that takes a host and a command.
@@ -466,7 +401,7 @@ fn word(typed: &TypedOption, effective: &Effective<'_>) -> Result<Option<Vec<OsS
         ("max-alloc", false) if text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0_u64) => {
             return Err(UsageError::new("--max-alloc must be greater than zero"));
         }
-        ("partial-dir", _) => return Ok(None),
+        ("partial-dir" | "old-args", _) => return Ok(None),
         ("stop-after" | "stop-at", false) => return stop(typed, text).map(Some),
         ("compress-choice", false) => match text {
             "none" => return one("--compress=off".into()),

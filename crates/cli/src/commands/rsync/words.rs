@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use haul_control::operand::host_prefix;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
@@ -42,6 +43,24 @@ impl RsyncLine {
             }
         }
         Ok(line)
+    }
+
+    /// With `--old-args`, a blank separates two sources of a host, as its shell would see them.
+    pub fn split_old_operands(&mut self, environment: Option<&OsStr>) {
+        let typed = self.options.iter().rfind(|typed| typed.option.long == "old-args").map(|typed| !typed.is_negated);
+        if !typed.unwrap_or_else(|| environment.is_some_and(|value| !value.is_empty() && value != "0")) {
+            return;
+        }
+        let target = if self.operands.len() > 1 { self.operands.pop() } else { None };
+        let split = |operand: OsString| -> Vec<OsString> {
+            let (host, path) = operand.as_bytes().split_at(host_prefix(&operand).len());
+            let paths = path.split(|byte| *byte == b' ').filter(|path| !path.is_empty());
+            match host.is_empty() {
+                true => vec![operand],
+                false => paths.map(|path| OsString::from_vec([host, path].concat())).collect(),
+            }
+        };
+        self.operands = std::mem::take(&mut self.operands).into_iter().flat_map(split).chain(target).collect();
     }
 
     fn long(&mut self, typed: &[u8], words: &mut VecDeque<OsString>) -> Result<(), UsageError> {
@@ -89,4 +108,23 @@ fn unknown(shown: &str) -> UsageError {
 
 fn missing(shown: &str) -> UsageError {
     UsageError::new(format!("{shown}: missing argument"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_arguments_are_split_at_blanks() {
+        let operands = |words: &[&str], environment: Option<&str>| {
+            let mut line = RsyncLine::parse(words.iter().map(Into::into).collect()).unwrap();
+            line.split_old_operands(environment.map(OsStr::new));
+            line.operands
+        };
+        let split = ["host:one", "host:two", "a b", "host:t u"];
+        assert_eq!(operands(&["--old-args", "host:one  two", "a b", "host:t u"], None), split);
+        assert_eq!(operands(&["host:one two", "a b", "host:t u"], Some("1")), split);
+        assert_eq!(operands(&["host:one two", "t"], None), ["host:one two", "t"]);
+        assert_eq!(operands(&["--no-old-args", "host:one two", "t"], Some("1")), ["host:one two", "t"]);
+    }
 }

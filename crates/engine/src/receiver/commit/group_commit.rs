@@ -23,6 +23,7 @@ use crate::receiver::durability::complete_file::{CompleteFile, PublishedFile};
 use crate::receiver::durability::fsync::{FsyncTarget, SyncedFileSystem, sync_all};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
+use crate::receiver::place::foreign_partials::remove_foreign_partial;
 
 impl Committer {
     /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
@@ -92,6 +93,10 @@ impl Committer {
         let outcome = self.give_name(whole);
         if matches!(outcome, FinalizeOutcome::Named) && whole.file().range().is_none() {
             self.parts.links.record_first_file(whole.entry, || whole.identity());
+            let foreign_dir = &self.parts.copy.request.partial.foreign_dir;
+            if let Some(named) = whole.file().named().filter(|_| !foreign_dir.is_empty()) {
+                remove_foreign_partial(&named.path, foreign_dir);
+            }
         }
         outcome
     }

@@ -119,14 +119,20 @@ impl EntryDecider {
             }
         };
         let answer = match landing {
-            DestinationKind::Contents(dir) if is_directory => existing(dir.clone()),
+            DestinationKind::Contents(dir) if is_directory => {
+                self.parts.copy.report_target(dir, entry);
+                existing(dir.clone())
+            }
             DestinationKind::Into(dir) => {
                 match (self.parts.tree.directory_below(dir, &operand.below, parents(entry)), &operand.name) {
                     (Ok(DirectoryBelow { dir, fresh, .. }), Some(name)) => self.answer_at(
                         EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
                         entry,
                     ),
-                    (Ok(parent), None) if is_directory => existing(parent.dir),
+                    (Ok(parent), None) if is_directory => {
+                        self.parts.copy.report_target(&parent.dir, entry);
+                        existing(parent.dir)
+                    }
                     (Ok(_), None) => self.parts.copy.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
@@ -139,7 +145,7 @@ impl EntryDecider {
             }
             DestinationKind::As(dir, name) => {
                 let position = EntryPosition::in_directory(dir.clone(), name.clone());
-                self.answer_at(EntryPosition { renamed: true, alone, ..position }, entry)
+                self.answer_at(EntryPosition { renamed: true, alone, fresh: dir.is_absent(), ..position }, entry)
             }
             DestinationKind::Special(_) if is_directory => directory(match &operand.name {
                 Some(name) => Dir::absent_root().absent_child(name),
@@ -324,7 +330,10 @@ impl EntryDecider {
         }
         match decision {
             OverwriteDecision::Refuse(refusal) => return Err(FileError::Refused(refusal)),
-            OverwriteDecision::Omit => return self.omit(position, entry).map(NextStep::Answer),
+            OverwriteDecision::Omit => {
+                self.parts.copy.report_unchanged(position, entry, ChangeKind::Kept);
+                return self.omit(position, entry).map(NextStep::Answer);
+            }
             // Entries in it, and hard links to it, are absent too.
             OverwriteDecision::Pass => return Ok(NextStep::Answer(EntryAnswer::Refused)),
             _ if self.has_from_earlier(position, entry, decision)? => {
@@ -335,7 +344,11 @@ impl EntryDecider {
         let change = match decision {
             OverwriteDecision::Create => Some(ChangeKind::Made),
             OverwriteDecision::Replace | OverwriteDecision::ReplaceTree => Some(ChangeKind::Replaced(reasons)),
-            _ => Some(ChangeKind::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
+            _ if reasons.is_empty() => {
+                self.parts.copy.report_unchanged(position, entry, ChangeKind::Unchanged);
+                None
+            }
+            _ => Some(ChangeKind::Adjusted(reasons)),
         };
         Ok(NextStep::Transfer(EntryDecision { decision, change, removal: TreeReplacement::default() }))
     }

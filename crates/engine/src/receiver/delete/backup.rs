@@ -17,13 +17,13 @@ use haul_base::sys::sync::lock;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::TargetRequest;
-use rustix::fs::{AtFlags, FileType, Mode, linkat, mkdirat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, linkat, mkdirat, readlinkat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::fs::meta::apply_with;
 use crate::fs::remove_tree::remove_name;
 use crate::fs::trusted_links::LinkRules;
-use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, is_unsafe_link, lookup};
 use crate::metrics::counter::add;
 use crate::receiver::delete::Removals;
 use crate::receiver::place::copy_quota::CopyQuota;
@@ -56,6 +56,8 @@ pub struct Backups {
     suffix: Vec<u8>,
     /// Their directory; `None`: each stays in its own.
     directory: Option<BackupDirectory>,
+    /// Whether links that may lead out of the target get none.
+    is_safe: bool,
 }
 
 /// A directory for backups alone.
@@ -75,9 +77,9 @@ impl Backups {
         quota: &Arc<CopyQuota>,
     ) -> Result<Option<Self>, RefusedRequest> {
         let Some(into) = destination.dir().filter(|_| request.sync.backs_up()) else { return Ok(None) };
-        let suffix = request.sync.backup_suffix.clone();
+        let (suffix, is_safe) = (request.sync.backup_suffix.clone(), request.sync.safe_backups);
         if request.sync.backup_dir.is_empty() {
-            return Ok(Some(Self { suffix, directory: None }));
+            return Ok(Some(Self { suffix, directory: None, is_safe }));
         }
         let named = Path::new(OsStr::from_bytes(&request.sync.backup_dir));
         let path = destination.root(request).join(named);
@@ -85,7 +87,7 @@ impl Backups {
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
         let of = |dir| {
             let directory = BackupDirectory { dir, known: Mutex::default(), quota: Arc::clone(quota) };
-            Some(Self { suffix, directory: Some(directory) })
+            Some(Self { suffix, directory: Some(directory), is_safe })
         };
         if request.sync.is_dry {
             return match Dir::open_named(destination.root(request), named, rules) {
@@ -150,6 +152,21 @@ impl Backups {
         }
     }
 
+    /// Whether the entry is a link without a backup.
+    fn is_unsafe(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+        if !self.is_safe {
+            return Ok(false);
+        }
+        match readlinkat(&*dir.fd()?, name.as_bytes(), Vec::new()) {
+            Ok(points_to) => {
+                let depth = std::iter::successors(dir.parent(), |dir| dir.parent()).count();
+                Ok(is_unsafe_link(points_to.as_bytes(), depth))
+            }
+            Err(Errno::INVAL | Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Links the entry `name` into the backup, or moves it if that is impossible. `false` if there is no such entry, or
     /// if it is a directory, which is not replaced.
     fn keep(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
@@ -157,6 +174,7 @@ impl Backups {
         match FileStat::at_name(&*from, name, FollowLinks::Itself) {
             Ok(stat) if stat.kind == FileType::Directory => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Ok(stat) if stat.kind == FileType::Symlink && self.is_unsafe(dir, name)? => return Ok(false),
             Ok(_) => {}
             Err(error) => return Err(error),
         }
@@ -252,6 +270,9 @@ impl Removals {
         let Some(backup) = self.backup.as_ref().filter(|backup| backup.original(name).is_none()) else {
             return remove_name(dir, name, FileType::RegularFile);
         };
+        if backup.is_unsafe(dir, name)? {
+            return remove_name(dir, name, FileType::RegularFile);
+        }
         let is_there = backup.move_here(dir, name)?;
         add(&self.copy.reporter.sync.backed_up, u64::from(is_there));
         Ok(is_there)

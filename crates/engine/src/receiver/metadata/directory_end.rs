@@ -13,7 +13,7 @@ impl MetadataWriter {
     /// Queues the destination directory once all entries are complete: new names in it must be durable, whether from
     /// this run or an interrupted one.
     pub(crate) fn finish_destination(&self) {
-        if let Some(dir) = self.copy.destination.dir()
+        if let Some(dir) = self.copy.destination.dir().filter(|dir| !dir.is_absent())
             && let Err(error) = self.commit_queue.queue_directory(dir)
         {
             self.copy.fail(self.copy.destination.path(b""), describe(&error));

@@ -104,7 +104,9 @@ impl OwnerTable {
     }
 
     fn by_rule(&self, id: u32, name: Option<&[u8]>) -> Option<u32> {
-        self.rules.iter().find(|(from, _)| from.matches(id, name)).map(|(_, to)| *to)
+        // Numeric IDs have no names.
+        let is_nameless = |from: &OwnerFrom| !self.by_name && *from == OwnerFrom::Nameless;
+        self.rules.iter().find(|(from, _)| from.matches(id, name) || is_nameless(from)).map(|(_, to)| *to)
     }
 }
 

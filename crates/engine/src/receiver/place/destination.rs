@@ -24,6 +24,7 @@ use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Fsync;
+use haul_proto::wire::write_options::DirectoryOptions;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -161,7 +162,8 @@ pub fn missing_directories(request: &TargetRequest) -> u64 {
     if request.sync.is_dry || request.pipe != PipeKind::No || !(request.directory.create || is_made_by_sync(request)) {
         return 0;
     }
-    missing_at(Path::new(OsStr::from_bytes(&request.path)))
+    let path = Path::new(OsStr::from_bytes(&request.path));
+    if makes_only_parents(request) { path.parent().map_or(0, missing_at) } else { missing_at(path) }
 }
 
 /// Number of missing components at the end of a path.
@@ -181,7 +183,16 @@ pub fn find(
     if is_null_of_server(request, path) {
         return Ok(special(path));
     }
-    let is_new = request.directory.create || is_made_by_sync(request);
+    if makes_only_parents(request) {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent.filter(|parent| matches!(lookup::stat(parent), Err(Errno::NOENT))) {
+            if request.sync.is_dry {
+                return new_name_in(Dir::absent_root(), path);
+            }
+            make_directories(parent, request.fsync).map_err(|error| cannot(typed, &error))?;
+        }
+    }
+    let is_new = request.directory.create && !makes_only_parents(request) || is_made_by_sync(request);
     if is_new && matches!(lookup::stat(path), Err(Errno::NOENT)) {
         refuse_nesting_in_missing(request, path)?;
         if request.sync.is_dry {
@@ -212,6 +223,13 @@ pub fn find(
         Err(Errno::NOENT) => onto_missing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
+}
+
+/// Whether the directories above a single file's new name are created, not one for it.
+fn makes_only_parents(request: &TargetRequest) -> bool {
+    let DirectoryOptions { create, only_parents, .. } = request.directory;
+    let is_file = matches!(&request.operands[..], [TargetOperand { directory: false, .. }]);
+    create && only_parents && is_file && !request.path.ends_with(b"/")
 }
 
 /// The destination, if it is a pipe.
@@ -256,7 +274,8 @@ pub fn pipe(
 /// Whether a sync creates the destination directory: not for a single file, which may get another name.
 fn is_made_by_sync(request: &TargetRequest) -> bool {
     let is_directory = !matches!(&request.operands[..], [TargetOperand { directory: false, .. }]);
-    request.sync.into && request.compare.is_none() && (is_directory || request.path.ends_with(b"/"))
+    let is_inside = is_directory || request.path.ends_with(b"/") || makes_subdirectories(request);
+    request.sync.into && request.compare.is_none() && is_inside
 }
 
 /// Creates one directory; its parent must exist.
@@ -330,6 +349,9 @@ fn onto_existing(
         return Err(RefusedRequest::usage(format!(
             "{shown} is a device, FIFO or socket, which a server does not write"
         )));
+    }
+    if stat.kind != FileType::RegularFile && request.directory.replaces_special {
+        return under_new_name(path);
     }
     if stat.kind != FileType::RegularFile {
         refuse_unforced_device(request, path, stat)?;
@@ -444,14 +466,19 @@ pub fn cannot_remember(destination: &Destination) -> WorkerMessage {
 
 /// The destination for a new name: the last component of `path`.
 fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
-    let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
-    let name = name.ok_or_else(|| {
-        RefusedRequest::failed(format!("{} does not end in a valid file name", escape(path.as_os_str().as_bytes())))
-    })?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = Dir::open_root(parent).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => no_directory(parent),
         _ => cannot(parent.as_os_str().as_bytes(), &error),
+    })?;
+    new_name_in(dir, path)
+}
+
+/// The destination for the last component of `path` in its directory.
+fn new_name_in(dir: Dir, path: &Path) -> Result<Destination, RefusedRequest> {
+    let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
+    let name = name.ok_or_else(|| {
+        RefusedRequest::failed(format!("{} does not end in a valid file name", escape(path.as_os_str().as_bytes())))
     })?;
     let label = path.parent().map_or_else(Vec::new, |parent| parent.as_os_str().to_owned().into_vec());
     Ok(Destination { kind: DestinationKind::As(dir, name), label, memory: None, is_new: false })

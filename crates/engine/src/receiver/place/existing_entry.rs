@@ -73,6 +73,10 @@ impl ExistingStat {
                 differs.and(ChangeReasons::CONTENT, differs.is_empty())
             }
             (EntryContent::Symlink { .. }, ExistingEntry::Symlink(_)) => none.and(ChangeReasons::CONTENT, true),
+            (EntryContent::Node(_), ExistingEntry::Special(_)) => {
+                let has_time = self.stat.is_none_or(|stat| stat.meta.modified == entry.meta.modified);
+                none.and(ChangeReasons::CONTENT, true).and(ChangeReasons::TIME, !has_time)
+            }
             _ => none.and(ChangeReasons::KIND, true),
         }
     }

@@ -8,6 +8,7 @@ pub mod directory_locks;
 pub mod entry_position;
 pub mod error;
 pub mod existing_entry;
+pub mod foreign_partials;
 pub mod full_disk;
 pub mod in_order_sink;
 pub mod journal;

@@ -161,7 +161,7 @@ impl TargetTree {
 }
 
 /// Whether a directory could not be opened because a link has its name.
-fn is_link(error: &io::Error) -> bool {
+pub(super) fn is_link(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
 }
 

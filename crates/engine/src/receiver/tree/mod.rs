@@ -122,9 +122,9 @@ impl TargetTree {
             (is_directory == operand.directory).then(|| OperandDestination { below, name: operand.name.clone() })
         };
         match (&entry.kind, self.copy.request.listed) {
-            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
-            // Only a sync preserves a symbolic link that is a source argument.
-            (EntryContent::Symlink { .. }, _) if !self.copy.request.sync.into => None,
+            (EntryContent::HardLink { .. }, _) => None,
+            // Only a sync preserves a symbolic link or special file that is a source argument.
+            (EntryContent::Symlink { .. } | EntryContent::Node(_), _) if !self.copy.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
             (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take_destination(number),

@@ -9,13 +9,16 @@ use std::sync::Mutex;
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
-use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::overwrite_policy::{OverwritePolicy, OverwriteRefusal};
 use haul_proto::path::Name;
 use haul_proto::sync::{ChangeKind, ChangeReasons};
 use haul_proto::wire::list_batch::ListedKinds;
+use haul_proto::wire::write_options::ParentMetadata;
 use rustix::fs::{FileType, Mode, fchmod};
+use rustix::io::Errno;
 
-use super::directories::make_directory;
+use super::directories::{is_link, make_directory};
+use crate::fs::remove_tree::remove_name;
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::tree::TargetTree;
 use crate::sys::refusal::refusal;
@@ -100,7 +103,7 @@ impl TargetTree {
         is_new: bool,
         meta: Option<&EntryMetadata>,
     ) -> Option<(bool, EntryMetadata)> {
-        let meta = *meta.filter(|_| self.copy.request.directory.keeps_parents)?;
+        let meta = *meta.filter(|_| self.copy.request.directory.parents == ParentMetadata::All)?;
         let place = EntryLocation::Operand(0);
         let entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more: None };
         let there = match is_new {
@@ -122,10 +125,28 @@ impl TargetTree {
         Some((is_new, meta))
     }
 
+    /// Whether an entry that is no directory makes way for one with all metadata of the source, as below it.
+    fn gives_way(&self, error: &io::Error) -> bool {
+        let replaces = self.copy.overwrite_rules().overwrite == OverwritePolicy::Follow;
+        let is_other = matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP));
+        replaces && is_other && self.copy.request.directory.parents == ParentMetadata::All
+    }
+
+    /// Opens a directory above a source argument, through a link where those get nothing of the source's.
+    fn enter_above(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
+        match self.copy.request.directory.parents {
+            ParentMetadata::Nothing => self.metadata.enter(parent, name).or_else(|error| match is_link(&error) {
+                true => parent.linked_child(name),
+                false => Err(error),
+            }),
+            ParentMetadata::Modes | ParentMetadata::All => self.enter(parent, name),
+        }
+    }
+
     fn enter_or_make(&self, parent: &Dir, name: &Name, source: Option<&EntryMetadata>) -> io::Result<DirectoryBelow> {
         if self.copy.is_dry() {
-            return match self.enter(parent, name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match self.enter_above(parent, name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound || self.gives_way(&error) => {
                     let end = self.end_of(parent, name, true, source);
                     Ok(DirectoryBelow { dir: parent.absent_child(name), fresh: true, end })
                 }
@@ -133,8 +154,10 @@ impl TargetTree {
                 Err(error) => Err(explained(parent, name, error)),
             };
         }
+        let source = source.filter(|_| self.copy.request.directory.parents != ParentMetadata::Nothing);
         // Private to the owner until it has its mode.
-        let is_new = match make_directory(parent, name, 0o700) {
+        let first_mode = if source.is_some() { 0o700 } else { 0o777 };
+        let is_new = match make_directory(parent, name, first_mode) {
             Ok(()) => {
                 self.quota.take_names(1).map_err(io::Error::other)?;
                 true
@@ -142,7 +165,14 @@ impl TargetTree {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        let dir = self.enter(parent, name).map_err(|error| explained(parent, name, error))?;
+        let dir = match self.enter_above(parent, name) {
+            Err(error) if self.gives_way(&error) => {
+                self.removals.back_up(parent, name)?;
+                remove_name(parent, name, FileType::RegularFile)?;
+                return self.enter_or_make(parent, name, source);
+            }
+            entered => entered.map_err(|error| explained(parent, name, error))?,
+        };
         if let Some(mode) =
             self.metadata.requested_directory_mode().or(source.map(|source| self.metadata.mode_above(source.mode)))
             && is_new

@@ -1,0 +1,71 @@
+//! The totals at the end, and those of `--stats`.
+
+use std::time::Duration;
+
+use haul_base::copy::summary::Summary;
+use haul_show::units::count;
+
+use super::super::formats::human;
+use super::{EntryTally, RsyncLines};
+
+impl RsyncLines {
+    /// A figure, with `-h` as `1.23M`.
+    fn figure(&self, value: u64) -> String {
+        if self.style.is_human { human(value) } else { count(value) }
+    }
+
+    pub(super) fn totals(&mut self, summary: &Summary) {
+        let files = summary.files;
+        let size = files.bytes.saturating_add(files.bytes_skipped);
+        let (sent, received) = (summary.counters.bytes_on_wire.max(files.bytes), 0);
+        let elapsed = self.started.elapsed().max(Duration::from_millis(500));
+        if self.style.has_statistics {
+            let reg = files.copied.saturating_add(files.skipped);
+            let (dir, link) = (summary.counters.directories, summary.counters.symlinks);
+            let parts = [("reg", reg), ("dir", dir), ("link", link)].into_iter().filter(|(_, value)| *value > 0);
+            let parts: Vec<_> = parts.map(|(kind, value)| format!("{kind}: {}", self.figure(value))).collect();
+            let kinds = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+            let matched = summary.delta.map_or(0, |delta| delta.old_bytes);
+            let EntryTally { created, deleted, transferred, .. } = self.tally;
+            let lines = [
+                String::new(),
+                format!("Number of files: {}{kinds}", self.figure(reg + dir + link)),
+                format!("Number of created files: {}", self.figure(created)),
+                format!("Number of deleted files: {}", self.figure(deleted)),
+                format!("Number of regular files transferred: {}", self.figure(transferred)),
+                format!("Total file size: {} bytes", self.figure(size)),
+                format!("Total transferred file size: {} bytes", self.figure(files.bytes)),
+                format!("Literal data: {} bytes", self.figure(files.bytes.saturating_sub(matched))),
+                format!("Matched data: {} bytes", self.figure(matched)),
+                "File list size: 0".to_owned(),
+                "File list generation time: 0.001 seconds".to_owned(),
+                "File list transfer time: 0.000 seconds".to_owned(),
+                format!("Total bytes sent: {}", self.figure(sent)),
+                format!("Total bytes received: {}", self.figure(received)),
+            ];
+            lines.iter().for_each(|line| self.print(line));
+        }
+        if self.style.verbosity > 0 || self.style.has_statistics {
+            let moved = sent.saturating_add(received);
+            let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            let rate = quotient(moved.saturating_mul(1000), millis);
+            let speedup = quotient(size, moved);
+            let dry = if self.style.is_dry { " (DRY RUN)" } else { "" };
+            self.print("");
+            self.print(&format!(
+                "sent {} bytes  received {} bytes  {} bytes/sec",
+                self.figure(sent),
+                self.figure(received),
+                rate
+            ));
+            self.print(&format!("total size is {}  speedup is {}{dry}", self.figure(size), speedup));
+        }
+    }
+}
+
+/// A quotient with two decimals: `1,234.50`.
+fn quotient(value: u64, divisor: u64) -> String {
+    let hundredths = u128::from(value) * 100 / u128::from(divisor.max(1));
+    let whole = u64::try_from(hundredths / 100).unwrap_or(u64::MAX);
+    format!("{}.{:02}", count(whole), hundredths % 100)
+}

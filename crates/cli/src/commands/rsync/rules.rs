@@ -1,0 +1,52 @@
+//! The filter rules of a command line, and the directory that rsync keeps out of a copy by one.
+
+use std::os::unix::ffi::OsStrExt;
+
+use haul_proto::filter::RsyncRuleOption;
+
+use super::effective::{Effective, name};
+use super::words::RsyncLine;
+
+/// The directory that `--delay-updates` uses without `--partial-dir`.
+const DELAYED: &[u8] = b".~tmp~";
+
+/// rsync's directory of partial files beside each file; empty if there is none. haul's are elsewhere.
+pub(super) fn partial_dir(effective: &Effective<'_>) -> Vec<u8> {
+    let named = effective.argument("partial-dir").map(|directory| directory.as_bytes());
+    let named = named.map(|directory| directory.strip_suffix(b"/").unwrap_or(directory));
+    let default = if effective.is_on("delay-updates") { DELAYED } else { b"" };
+    let found = named.unwrap_or(default);
+    let is_one_name = !found.contains(&b'/') && found != b"." && found != b"..";
+    if is_one_name { found.to_vec() } else { Vec::new() }
+}
+
+/// The filter rules of all options. CVS's come last.
+pub(super) fn rules(line: &RsyncLine, effective: &Effective<'_>) -> Vec<(RsyncRuleOption, Vec<u8>)> {
+    let mut rules = Vec::new();
+    let mut per_directory = 0;
+    for typed in line.options.iter().filter(|typed| !typed.is_negated) {
+        let kind = match name(typed).as_str() {
+            "filter" => RsyncRuleOption::Filter,
+            "include" => RsyncRuleOption::Include,
+            "exclude" => RsyncRuleOption::Exclude,
+            "include-from" => RsyncRuleOption::IncludeFrom,
+            "exclude-from" => RsyncRuleOption::ExcludeFrom,
+            "F" => {
+                per_directory += 1;
+                let rule: &[u8] = if per_directory == 1 { b": /.rsync-filter" } else { b"- .rsync-filter" };
+                rules.push((RsyncRuleOption::Filter, rule.to_vec()));
+                continue;
+            }
+            _ => continue,
+        };
+        rules.extend(typed.argument.as_deref().map(|rule| (kind, rule.as_bytes().to_vec())));
+    }
+    let partial_dir = partial_dir(effective);
+    if !partial_dir.is_empty() {
+        rules.push((RsyncRuleOption::Filter, [b"-p ", &partial_dir[..], b"/"].concat()));
+    }
+    if effective.is_on("cvs-exclude") {
+        rules.extend([&b":C"[..], b"-C"].map(|rule| (RsyncRuleOption::Filter, rule.to_vec())));
+    }
+    rules
+}
