@@ -282,6 +282,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
                 other_file_systems: true,
                 missing: true,
                 contents: true,
+                device_contents: true,
             },
             preserve: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             modes: ModeRule::parse_all("D2775,u+rwX,go-w,Fg=u,g-o", 0o022).unwrap_or_default(),
