@@ -71,8 +71,17 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
             source_messages().iter().map(|message| message.encode(COPY)).chain([packed]).collect()
         }
         "target_message" => target_messages().iter().map(|message| message.encode(COPY)).collect(),
-        "controller_message" => controller_messages().iter().map(ControllerMessage::encode).collect(),
-        "worker_message" => worker_messages().iter().map(WorkerMessage::encode).collect(),
+        "controller_message" => {
+            let request = ControllerMessage::Replica(samples::replica_request());
+            let steps = samples::replica_steps().into_iter().map(|(_, step)| ControllerMessage::ReplicaStep(step));
+            let messages = controller_messages().into_iter().chain([request]).chain(steps);
+            messages.map(|message| message.encode()).collect()
+        }
+        "worker_message" => {
+            let answers = samples::replica_answers().into_iter();
+            let answers = answers.map(|(_, answer)| WorkerMessage::ReplicaAnswer(Box::new(answer)));
+            worker_messages().into_iter().chain(answers).map(|message| message.encode()).collect()
+        }
         "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
         "compressed_payload" => compressed_payloads(),
         "handshake" => vec![handshake()],

@@ -8,6 +8,7 @@ use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
 use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::ranges::TargetRange;
+use haul_proto::wire::samples::{replica_request, replica_steps};
 use haul_proto::wire::storage::Fsync;
 
 use super::*;
@@ -417,5 +418,13 @@ fn a_file_session_changes_only_what_the_access_permits() {
         FileOperation::Remove { path: b"/etc".to_vec(), is_recursive: true },
     ] {
         assert!(!permits(ServedAccess::Both, operation(outside)));
+    }
+}
+
+#[test]
+fn a_server_synchronises_no_replica() {
+    let steps = replica_steps().into_iter().map(|(_, step)| ControllerMessage::ReplicaStep(step));
+    for mut message in [ControllerMessage::Replica(replica_request())].into_iter().chain(steps) {
+        assert_eq!(terms(ServedAccess::Both).enforce(&mut message).err(), Some(ClientRefusal::Replica));
     }
 }

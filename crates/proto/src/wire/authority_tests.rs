@@ -5,7 +5,7 @@ use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
 
 /// The whole table: report, ends, phases (Starting, Preparing, Working, Finished).
-const TABLE: [(&str, &str, &str, ReportRequirement); 31] = [
+const TABLE: [(&str, &str, &str, ReportRequirement); 32] = [
     ("Hello", "st", "S", ReportRequirement::None),
     ("SourceReady", "s", "P", ReportRequirement::None),
     ("TargetReady", "t", "P", ReportRequirement::None),
@@ -35,6 +35,7 @@ const TABLE: [(&str, &str, &str, ReportRequirement); 31] = [
     ("Finished", "st", "W", ReportRequirement::None),
     ("Measured", "st", "P", ReportRequirement::Measurement),
     ("FileAnswer", "st", "P", ReportRequirement::FileSession),
+    ("ReplicaAnswer", "st", "P", ReportRequirement::Replica),
     ("Expanded", "s", "P", ReportRequirement::Expansion),
     ("Fatal", "st", "PWF", ReportRequirement::None),
 ];

@@ -307,6 +307,7 @@ pub(super) mod tests {
     use crate::wire::expansion::PatternMatch;
     use crate::wire::file_session::{DiskUsage, FailedEntries, FileFailure, FoundEntry, OpenFileVersion};
     use crate::wire::measure::TargetDirectoryFigures;
+    use crate::wire::samples::replica_answers;
     use crate::wire::sandbox::Confinement;
 
     fn version() -> OpenFileVersion {
@@ -424,6 +425,9 @@ pub(super) mod tests {
             }),
             WorkerMessage::Fatal { fault: true, text: "why".into() },
         ]
+        .into_iter()
+        .chain(replica_answers().into_iter().map(|(_, answer)| WorkerMessage::ReplicaAnswer(Box::new(answer))))
+        .collect()
     }
 
     #[test]

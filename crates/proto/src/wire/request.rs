@@ -457,7 +457,11 @@ mod tests {
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::SourceBatch(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
             ControllerMessage::DestinationBatch(DestinationBatch { first: 3, places: vec![place] }),
+            ControllerMessage::Replica(samples::replica_request()),
         ]
+        .into_iter()
+        .chain(samples::replica_steps().into_iter().map(|(_, step)| ControllerMessage::ReplicaStep(step)))
+        .collect()
     }
 
     #[test]
