@@ -118,8 +118,7 @@ fn a_master_holds_nothing_of_its_caller() {
     let run = shell(&place.sandbox, &script).env("XDG_RUNTIME_DIR", place.runtime()).run().succeeds();
     assert!(run.stdout.ends_with("over\n"), "{}", run.account());
     let master = place.master().as_raw_nonzero();
-    let is_its_own =
-        |to: &Path| to == Path::new("/dev/null") || to.to_string_lossy().starts_with("socket:");
+    let is_its_own = |to: &Path| to == Path::new("/dev/null") || to.to_string_lossy().starts_with("socket:");
     // ssh closes the pipes of an ended session a moment later.
     eventually("descriptors of its own alone", || {
         let open = fs::read_dir(format!("/proc/{master}/fd")).unwrap().flatten();

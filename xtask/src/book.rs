@@ -9,7 +9,10 @@ const SUMMARY: &str = "SUMMARY.md";
 /// Pages of the repository's root that pages of the book include.
 const INCLUDED: [&str; 4] = ["README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"];
 /// Options of other programs, and those that haul lacks, in these pages.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 13] = [
+    "--checksum-choice",
+    "--delay-updates",
+    "--no-implied-dirs",
     "--rsync-path",
     "--temp-dir",
     "--partial-dir",

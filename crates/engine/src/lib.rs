@@ -13,12 +13,12 @@ pub mod policy;
 
 pub mod fs;
 pub mod metrics;
-mod replica;
 
 mod io;
 mod net;
 
 mod receiver;
+mod replica;
 mod source;
 
 pub mod worker;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::ids::StreamId;
-use crate::stream_recovery::StreamSample;
+use crate::stream_sample::StreamSample;
 
 /// Period over which a stream has to crawl before it is given up, at first. It doubles with each of them, so that a path that
 /// has become slow for good keeps its streams.

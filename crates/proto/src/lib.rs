@@ -41,6 +41,7 @@ pub mod scheduler;
 pub mod session;
 pub mod stream_autotune;
 pub mod stream_recovery;
+pub mod stream_sample;
 pub mod striping;
 pub mod sync;
 pub mod timestamps;

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::crawling_streams::CrawlDetector;
 use crate::ids::StreamId;
+use crate::stream_sample::StreamSample;
 
 /// Time without acknowledgement after which a stream is given up, if the path is alive.
 const STALLED_US: u64 = 5_000_000;
@@ -32,21 +33,6 @@ const GONE_US: u64 = 30_000_000;
 const UNANSWERED_US: u64 = 60_000_000;
 /// Longest interval that one sample counts for: a suspended host has not waited for an acknowledgement.
 const SAMPLE_US_MAX: u64 = 1_000_000;
-
-/// State of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StreamSample {
-    /// The stream.
-    pub stream: StreamId,
-    /// Bytes acknowledged by the other end so far.
-    pub acknowledged_bytes: u64,
-    /// Whether data was sent and nothing came back since. A receiver with a full window responds, so it does not count.
-    pub unanswered: bool,
-    /// Whether data waits to be sent or acknowledged.
-    pub has_data: bool,
-    /// Time for which the receiver had no room, so far.
-    pub receiver_limited_us: u64,
-}
 
 /// Actions for the engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

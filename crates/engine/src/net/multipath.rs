@@ -12,7 +12,8 @@ use std::time::Duration;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::LINKS_MAX;
 use haul_proto::path_selection::{PathChoice, PathSample, PathSelector};
-use haul_proto::stream_recovery::{StreamRecovery, StreamSample};
+use haul_proto::stream_recovery::StreamRecovery;
+use haul_proto::stream_sample::StreamSample;
 
 use crate::sys::tcp_info::TcpInfo;
 use crate::sys::usage::micros;

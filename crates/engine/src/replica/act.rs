@@ -35,7 +35,7 @@ pub struct ActionPerformer<'v> {
 }
 
 /// An entry's directory and its name there.
-type Location = (Dir, Name);
+type NamedEntry = (Dir, Name);
 
 /// Why an action was not performed.
 enum Refusal {
@@ -101,7 +101,7 @@ impl ActionPerformer<'_> {
     fn make_directory(
         &self,
         action: &TwowayAction,
-        place: &Location,
+        place: &NamedEntry,
         entry: &ReplicaEntry,
     ) -> Result<Option<Digest>, Refusal> {
         let (dir, name) = place;
@@ -123,7 +123,7 @@ impl ActionPerformer<'_> {
     fn name_copy(
         &mut self,
         action: &TwowayAction,
-        place: &Location,
+        place: &NamedEntry,
         entry: &ReplicaEntry,
     ) -> Result<Option<Digest>, Refusal> {
         let staged = self.staged.ok_or(Errno::NOENT)?;
@@ -153,7 +153,7 @@ impl ActionPerformer<'_> {
     fn move_file(
         &mut self,
         action: &TwowayAction,
-        place: &Location,
+        place: &NamedEntry,
         (from, source): (&TreePath, &ReplicaEntry),
         entry: &ReplicaEntry,
     ) -> Result<Option<Digest>, Refusal> {
@@ -168,14 +168,14 @@ impl ActionPerformer<'_> {
     }
 
     /// Remembers the stamp that an action left.
-    fn remember(&mut self, path: &TreePath, (dir, name): &Location) -> io::Result<()> {
+    fn remember(&mut self, path: &TreePath, (dir, name): &NamedEntry) -> io::Result<()> {
         let stamp = entry_at(dir, name)?.stamp;
         self.view.made.extend(stamp.map(|stamp| (path.clone(), stamp)));
         Ok(())
     }
 
     /// Keeps what is about to go: under another name, and among the backups. Nothing keeps a directory, which is empty.
-    fn save(&self, action: &TwowayAction, place: &Location) -> Result<(), Refusal> {
+    fn save(&self, action: &TwowayAction, place: &NamedEntry) -> Result<(), Refusal> {
         if action.expected.as_ref().is_none_or(|entry| entry.content.is_directory()) {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl ActionPerformer<'_> {
         Ok(())
     }
 
-    fn set_metadata(&self, (dir, name): &Location, entry: &ReplicaEntry) -> Result<(), Refusal> {
+    fn set_metadata(&self, (dir, name): &NamedEntry, entry: &ReplicaEntry) -> Result<(), Refusal> {
         let (meta, rules) = (&entry.metadata.basic, &self.view.rules);
         let times = rules.modified && !entry.content.is_directory();
         let keep =
@@ -221,7 +221,7 @@ fn hidden_name() -> io::Result<Name> {
 
 /// Renames an entry to its place, without replacing anything, or in place of what is there. A directory that is replaced
 /// has to be empty.
-fn put(from: &Location, to: &Location, replaces: bool) -> Result<(), Refusal> {
+fn put(from: &NamedEntry, to: &NamedEntry, replaces: bool) -> Result<(), Refusal> {
     let (old, new) = (from.0.fd()?, to.0.fd()?);
     let (old_name, new_name) = (from.1.as_bytes(), to.1.as_bytes());
     if !replaces {
@@ -251,7 +251,7 @@ fn put(from: &Location, to: &Location, replaces: bool) -> Result<(), Refusal> {
 }
 
 /// Gives an entry a further name: as a hard link, else as a copy. Whatever has the name stays.
-fn keep(from: &Location, to: &Location) -> Result<(), Refusal> {
+fn keep(from: &NamedEntry, to: &NamedEntry) -> Result<(), Refusal> {
     let (old, new) = (from.0.fd()?, to.0.fd()?);
     match linkat(&*old, from.1.as_bytes(), &*new, to.1.as_bytes(), AtFlags::empty()) {
         Ok(()) => return Ok(()),
@@ -268,7 +268,7 @@ fn keep(from: &Location, to: &Location) -> Result<(), Refusal> {
     copied.map_err(Refusal::from)
 }
 
-fn copy_file(from: &Location, to: &OwnedFd, name: &Name, entry: &ReplicaEntry) -> io::Result<()> {
+fn copy_file(from: &NamedEntry, to: &OwnedFd, name: &Name, entry: &ReplicaEntry) -> io::Result<()> {
     let (source, _) = from.0.open_file(&from.1, FollowLinks::Itself)?;
     let hidden = hidden_name()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -286,7 +286,7 @@ fn copy_file(from: &Location, to: &OwnedFd, name: &Name, entry: &ReplicaEntry) -
 }
 
 /// Makes the directories of a path below `root`, for this user alone, and returns its location.
-fn made_below(root: &Dir, path: &TreePath) -> io::Result<Location> {
+fn made_below(root: &Dir, path: &TreePath) -> io::Result<NamedEntry> {
     let (above, _) = path.split_name();
     for end in above.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at) {
         let directory = TreePath::new(&above[..end]).map_err(|_| Errno::INVAL)?;

@@ -11,4 +11,4 @@ mod scan;
 mod session;
 
 pub use error::ReplicaError;
-pub use session::ReplicaSession;
+pub use session::ReplicaEnd;

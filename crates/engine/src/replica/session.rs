@@ -42,7 +42,7 @@ const STAGED: &str = "incoming";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One end of a run.
-pub struct ReplicaSession {
+pub struct ReplicaEnd {
     state: HeldDirectory,
     state_path: PathBuf,
     mark: RootMark,
@@ -50,7 +50,7 @@ pub struct ReplicaSession {
     filter: ReplicaFilter,
     backups: Option<Dir>,
     archives: Option<PairArchives>,
-    progress: Progress,
+    progress: RootProgress,
     unsent: IntoIter<ReplicaUpdate>,
     changes: Vec<ArchiveChange>,
     base: Option<u64>,
@@ -59,12 +59,12 @@ pub struct ReplicaSession {
 }
 
 /// The root before its scan, and after it.
-enum Progress {
+enum RootProgress {
     Opened(Option<ReplicaRoot>),
     Scanned(Box<ReplicaView>),
 }
 
-impl ReplicaSession {
+impl ReplicaEnd {
     /// Opens a replica, and permits in the sandbox what the session needs.
     pub fn open(
         request: &ReplicaRequest,
@@ -103,7 +103,7 @@ impl ReplicaSession {
             filter,
             backups,
             archives: None,
-            progress: Progress::Opened(Some(root)),
+            progress: RootProgress::Opened(Some(root)),
             unsent: Vec::new().into_iter(),
             changes: Vec::new(),
             base: None,
@@ -148,7 +148,7 @@ impl ReplicaSession {
     }
 
     fn scan(&mut self, base: Option<u64>, rules: MetadataRules) -> Result<ReplicaAnswer, ReplicaError> {
-        let (Progress::Opened(root), Some(archives)) = (&mut self.progress, &self.archives) else {
+        let (RootProgress::Opened(root), Some(archives)) = (&mut self.progress, &self.archives) else {
             return Err(ReplicaError::Order);
         };
         let root = root.take().ok_or(ReplicaError::Order)?;
@@ -168,7 +168,7 @@ impl ReplicaSession {
             hashed: scan.hashed,
         };
         (self.unsent, self.base) = (updates.into_iter(), base);
-        self.progress = Progress::Scanned(Box::new(ReplicaView { root, scan, rules, made: Default::default() }));
+        self.progress = RootProgress::Scanned(Box::new(ReplicaView { root, scan, rules, made: Default::default() }));
         Ok(ReplicaAnswer::Scanned(found))
     }
 
@@ -184,8 +184,8 @@ impl ReplicaSession {
 
     fn view(&self) -> Result<&ReplicaView, ReplicaError> {
         match &self.progress {
-            Progress::Scanned(view) => Ok(view),
-            Progress::Opened(_) => Err(ReplicaError::Order),
+            RootProgress::Scanned(view) => Ok(view),
+            RootProgress::Opened(_) => Err(ReplicaError::Order),
         }
     }
 
@@ -206,7 +206,7 @@ impl ReplicaSession {
     }
 
     fn act(&mut self, actions: &[TwowayAction]) -> Result<ReplicaAnswer, ReplicaError> {
-        let Progress::Scanned(view) = &mut self.progress else { return Err(ReplicaError::Order) };
+        let RootProgress::Scanned(view) = &mut self.progress else { return Err(ReplicaError::Order) };
         let copies = actions.iter().any(|action| matches!(action.kind, ActionKind::Copy { .. }));
         let staged = copies.then(|| own_directory(&view.root.dir).and_then(|own| make_child(&own, STAGED)));
         let failed = |error| ReplicaError::Directory(OWN_DIRECTORY.into(), error);
@@ -219,8 +219,8 @@ impl ReplicaSession {
     /// Writes the next archive: what the scan found unchanged under another stamp, then the changes of the run.
     fn write(&mut self, number: u64, base: Option<Generation>) -> Result<ReplicaAnswer, ReplicaError> {
         let view = match &self.progress {
-            Progress::Scanned(view) => view,
-            Progress::Opened(_) => return Err(ReplicaError::Order),
+            RootProgress::Scanned(view) => view,
+            RootProgress::Opened(_) => return Err(ReplicaError::Order),
         };
         let archives = self.archives.as_ref().ok_or(ReplicaError::Order)?;
         let mut changes: std::collections::BTreeMap<TreePath, ArchiveChange> = Default::default();

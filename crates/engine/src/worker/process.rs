@@ -31,7 +31,7 @@ use crate::net::stream::window;
 use crate::policy::PolicyRule;
 use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::receiver::{TargetReceiver, WorkerContext};
-use crate::replica::ReplicaSession;
+use crate::replica::ReplicaEnd;
 use crate::source::Source;
 use crate::source::expansion::{Expansion, expand};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
@@ -324,7 +324,7 @@ impl WorkerProcess {
         self.watchdog.set_silence_ms(request.silence_ms);
         self.confined = true;
         let mut bounds = ConfineBounds::new(ConfineNetwork::None);
-        let opened = ReplicaSession::open(request, self.environment.state_dir.as_deref(), &mut bounds);
+        let opened = ReplicaEnd::open(request, self.environment.state_dir.as_deref(), &mut bounds);
         let session = match opened {
             Ok(session) => session,
             Err(error) => {

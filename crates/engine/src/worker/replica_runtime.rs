@@ -9,7 +9,7 @@ use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::replica_session::ReplicaStep;
 use haul_proto::wire::report::WorkerMessage;
 
-use crate::replica::ReplicaSession;
+use crate::replica::ReplicaEnd;
 use crate::worker::error::MessageOrderError;
 
 /// A running session.
@@ -17,7 +17,7 @@ pub(super) struct ReplicaRuntime(SyncSender<ReplicaStep>);
 
 impl ReplicaRuntime {
     /// Starts the thread of a session.
-    pub fn start(control: ControlWriter, mut session: ReplicaSession) -> io::Result<Self> {
+    pub fn start(control: ControlWriter, mut session: ReplicaEnd) -> io::Result<Self> {
         let (steps, incoming) = sync_channel::<ReplicaStep>(1);
         thread::Builder::new().name("haul-replica".into()).spawn(move || {
             for step in incoming {
