@@ -29,15 +29,17 @@ pub struct PairArchives {
 }
 
 /// Identifies a pair, in whichever order it is named.
-pub fn pair_of(one: ReplicaId, other: ReplicaId) -> Digest {
+fn pair_of(one: ReplicaId, other: ReplicaId) -> Digest {
     let (first, second) = if one <= other { (one, other) } else { (other, one) };
     *blake3::Hasher::new().update(b"haul two-way pair\0").update(&first).update(&second).finalize().as_bytes()
 }
 
 impl PairArchives {
-    /// Makes the directory of a pair in `state`, which is at `path`.
-    pub fn open(state: &HeldDirectory, path: &Path, pair: Digest) -> io::Result<Self> {
-        let directory = path.join(&hex(&pair)[..32]);
+    /// Makes the directory of the end `own` of a pair with `other` in `state`, which is at `path`. Both ends of a pair may
+    /// share a state directory.
+    pub fn open(state: &HeldDirectory, path: &Path, own: ReplicaId, other: ReplicaId) -> io::Result<Self> {
+        let pair = pair_of(own, other);
+        let directory = path.join(format!("{}-{}", &hex(&pair)[..32], hex(&own)));
         state.make_directory(&directory)?;
         Ok(Self { directory, pair })
     }
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn the_base_and_the_new_generation_stay() {
         let (_temp, state, path) = state();
-        let archives = PairArchives::open(&state, &path, [7; 32]).unwrap();
+        let archives = PairArchives::open(&state, &path, [7; 16], [8; 16]).unwrap();
         let mut base = None;
         for number in 1..=4 {
             let written = archives.write(&state, number, base, [entry("a"), entry("b")].into_iter()).unwrap();
@@ -140,15 +142,24 @@ mod tests {
     #[test]
     fn damaged_archives_and_those_of_another_pair_do_not_count() {
         let (_temp, state, path) = state();
-        let (one, other) = ([7; 32], [8; 32]);
-        let archives = PairArchives::open(&state, &path, one).unwrap();
+        let archives = PairArchives::open(&state, &path, [7; 16], [8; 16]).unwrap();
         archives.write(&state, 1, None, [entry("a")].into_iter()).unwrap();
         fs::write(archives.file_of(2), b"haul2way").unwrap();
         fs::write(archives.directory.join("x"), b"").unwrap();
-        let foreign = PairArchives { directory: archives.directory.clone(), pair: other };
+        let foreign = PairArchives { directory: archives.directory.clone(), pair: [9; 32] };
         assert!(matches!(foreign.read(&state, 1), Err(ReplicaError::Archive(ArchiveError::NoArchive))));
         assert_eq!(archives.generations(&state).unwrap().len(), 1);
         assert_eq!(foreign.generations(&state).unwrap(), []);
+    }
+
+    #[test]
+    fn both_ends_of_a_pair_may_share_a_state_directory() {
+        let (_temp, state, path) = state();
+        let open = |own, other| PairArchives::open(&state, &path, own, other).unwrap();
+        let [one, other] = [open([7; 16], [8; 16]), open([8; 16], [7; 16])];
+        one.write(&state, 1, None, [entry("a")].into_iter()).unwrap();
+        assert_eq!((one.generations(&state).unwrap().len(), other.generations(&state).unwrap().len()), (1, 0));
+        assert_eq!(one.pair, other.pair);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
 use super::act::ActionPerformer;
-use super::archives::{PairArchives, pair_of};
+use super::archives::PairArchives;
 use super::error::ReplicaError;
 use super::look::ReplicaView;
 use super::root::ReplicaRoot;
@@ -140,7 +140,7 @@ impl ReplicaEnd {
     }
 
     fn meet(&mut self, other: ReplicaId) -> Result<ReplicaAnswer, ReplicaError> {
-        let archives = PairArchives::open(&self.state, &self.state_path, pair_of(self.mark.id, other));
+        let archives = PairArchives::open(&self.state, &self.state_path, self.mark.id, other);
         let archives = archives.map_err(ReplicaError::Archives)?;
         let generations = archives.generations(&self.state).map_err(ReplicaError::Archives)?;
         self.archives = Some(archives);
