@@ -13,13 +13,14 @@ pub mod policy;
 
 pub mod fs;
 pub mod metrics;
-mod replica;
 
 mod io;
 mod net;
 
 mod receiver;
 mod source;
+
+mod replica;
 
 pub mod worker;
 
