@@ -19,7 +19,8 @@ const PARSE_LIMIT: Duration = Duration::from_secs(4);
 /// The page with tables of another program's options.
 const OF_A_CHORE: &str = "packaging.md";
 /// Commands to try a table's option with.
-const OPTION_COMMANDS: &[&str] = &["haul ", "haul sync ", "haul verify ", "haul net ", "haul serve ", "bbcp "];
+const OPTION_COMMANDS: &[&str] =
+    &["haul ", "haul sync ", "haul twoway ", "haul verify ", "haul net ", "haul serve ", "bbcp "];
 /// Words of the shell before a command.
 const KEYWORDS: [&str; 6] = ["do", "then", "if", "until", "while", "!"];
 

@@ -21,6 +21,8 @@ mod receiver;
 mod replica;
 mod source;
 
+mod replica;
+
 pub mod worker;
 
 pub mod partials;

@@ -50,7 +50,9 @@ fn operands(arguments: &str) -> String {
         "[COMMAND]" => with_pages().map(|row| row.name).collect(),
         "" => return "nothing".to_owned(),
         "HOST" | "[HOST]" => return "hosts".to_owned(),
-        _ if arguments.contains("TARGET") || arguments.contains("HOST:") => return "locations".to_owned(),
+        _ if ["TARGET", "HOST:", "A B"].iter().any(|operand| arguments.contains(operand)) => {
+            return "locations".to_owned();
+        }
         _ => return "files".to_owned(),
     };
     format!("words {}", words.join(" "))

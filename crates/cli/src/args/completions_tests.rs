@@ -45,6 +45,7 @@ fn every_shell_offers_the_options_of_a_place_alone() {
         for (place, own, foreign) in [
             ("", "streams recursive", "slurm once repeat filter"),
             ("sync", "delete streams", "slurm once"),
+            ("twoway", "plan prefer streams", "delete recursive"),
             ("verify", "recursive streams", "delete slurm"),
             ("serve", "once audit", "streams recursive"),
             ("job", "help", "slurm streams"),

@@ -26,6 +26,7 @@ Exit status:
   3  host unreachable
   4  interrupted, or the connection was lost for good; rerun to resume
   5  files vanished at the source; all else is copied and verified
+  6  conflicts are left (haul twoway); all else is synchronised
 ";
 
 const SIZES: &str = "\
@@ -209,6 +210,7 @@ pub fn command(command: &str) -> String {
         "serve" => serve(),
         "verify" => verify(),
         "sync" => sync(),
+        "twoway" => twoway(),
         "sweep" => sweep(),
         "config" => config(),
         "probe" => probe(),
@@ -506,6 +508,32 @@ fn sync() -> String {
          completely, and everything that filters exclude. With more than --max-delete\n\
          entries to delete, it deletes none (with --delete=during, no more). Preview it:\n\
          haul sync --dry-run --delete SOURCE... TARGET\n",
+    );
+    text
+}
+
+/// Help of `haul twoway`.
+fn twoway() -> String {
+    let mut text = String::from(
+        "haul twoway [OPTIONS] A B\n\
+         haul twoway [OPTIONS] PAIR\n\n\
+         Brings two directories that both changed to agreement: what changed at one side\n\
+         goes to the other, renamings and deletions included. A path that changed at both\n\
+         sides, differently, is a conflict: it stays until an option or you decide. The\n\
+         first run deletes nothing.\n\n\
+         \x20 haul twoway ~/photos db1:photos\n\
+         \x20 haul twoway --plan ~/photos db1:photos     changes nothing\n\
+         \x20 haul twoway --prefer newer --prefer 'b:*.log' ~/photos db1:photos\n\n\
+         PAIR is a pair of the configuration file, with two roots and any options:\n\n\
+         \x20 [pair.photos]\n\
+         \x20 roots = [\"/home/anna/photos\", \"db1:photos\"]\n\
+         \x20 exclude = [\".thumbnails/\"]\n\n",
+    );
+    push_rows(&mut text, flags::twoway::ALL.iter());
+    text.push_str(
+        "\n--exclude, --include and their lists, --fsync, --verify, -q, -v and copy options\n\
+         for performance and connections are accepted: haul --help all.\n\n\
+         Exit status: 6 if conflicts are left and nothing failed; others as in a copy.\n",
     );
     text
 }

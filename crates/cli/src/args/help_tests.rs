@@ -39,7 +39,7 @@ fn every_command_and_topic_has_help() {
     for row in &COMMANDS {
         assert!(!on(row.name).is_empty(), "{}", row.name);
     }
-    assert_eq!(on("exit").lines().count(), 7);
+    assert_eq!(on("exit").lines().count(), 8);
     assert!(on("size").contains("powers of 1024"));
     assert!(on("completions").contains("haul completions bash >"));
     assert!(on("bash").starts_with("# Completion of haul for bash"));
@@ -361,6 +361,7 @@ fn full_help() {
       3  host unreachable
       4  interrupted, or the connection was lost for good; rerun to resume
       5  files vanished at the source; all else is copied and verified
+      6  conflicts are left (haul twoway); all else is synchronised
     ");
 }
 
@@ -650,4 +651,58 @@ fn demo_help() {
               --keep                keep the data afterwards
           -h, --help                show help
         "#);
+}
+
+#[test]
+fn twoway_help() {
+    insta::assert_snapshot!(command("twoway"), @r#"
+    haul twoway [OPTIONS] A B
+    haul twoway [OPTIONS] PAIR
+
+    Brings two directories that both changed to agreement: what changed at one side
+    goes to the other, renamings and deletions included. A path that changed at both
+    sides, differently, is a conflict: it stays until an option or you decide. The
+    first run deletes nothing.
+
+      haul twoway ~/photos db1:photos
+      haul twoway --plan ~/photos db1:photos     changes nothing
+      haul twoway --prefer newer --prefer 'b:*.log' ~/photos db1:photos
+
+    PAIR is a pair of the configuration file, with two roots and any options:
+
+      [pair.photos]
+      roots = ["/home/anna/photos", "db1:photos"]
+      exclude = [".thumbnails/"]
+
+      -n, --plan                show what would happen, and change nothing
+          --plan-file FILE      apply what --plan --json printed into FILE, if
+                                nothing has changed since
+          --prefer WHICH        decide conflicts for newer, older, larger, a or b;
+                                b:'*.log' decides for a pattern
+          --keep-both           keep the loser of a conflict as
+                                NAME.conflict-HOST-DATE.EXT
+          --interactive         ask about each conflict before anything changes
+          --batch               ask nothing: refuse what needs a confirmation
+          --max-delete N        delete up to N entries of a side without asking
+                                (default: half of them, at most 1000, at least 10)
+          --backup-dir DIR      keep replaced and deleted files in DIR at each side
+                                (relative to the replica)
+          --compare BY          find changed files by time (default: size, times and
+                                inode) or digest
+          --json                print one JSON object a line
+      -h, --help                show help
+
+    --exclude, --include and their lists, --fsync, --verify, -q, -v and copy options
+    for performance and connections are accepted: haul --help all.
+
+    Exit status: 6 if conflicts are left and nothing failed; others as in a copy.
+    "#);
+}
+
+#[test]
+fn every_command_has_a_page_of_its_own() {
+    for row in COMMANDS {
+        let is_about_partials = command(row.name).contains("partial files of interrupted copies");
+        assert_eq!(is_about_partials, ["status", "clean"].contains(&row.name), "{}", row.name);
+    }
 }

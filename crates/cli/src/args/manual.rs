@@ -42,7 +42,7 @@ who has the address sends with haul -r run7 ADDRESS and fetches with haul -r ADD
 encrypted and verified. With --config FILE, several directories are served by name, with secrets and keys
 of their own: haul://HOST/NAME/PATH. haul serve --help shows an example of FILE. Its options:";
 
-const STATUS: [(&str, &str); 6] = [
+const STATUS: [(&str, &str); 7] = [
     ("0", "success: everything is copied and verified"),
     (
         "1",
@@ -57,14 +57,20 @@ failed, or the port of haul serve is in use",
     ("3", "host unreachable, without an answer in time, or refusing the login"),
     ("4", "interrupted, or the connection was lost for good; rerun to resume"),
     ("5", "files vanished at the source before they were read; all else is copied and verified"),
+    ("6", "haul twoway left conflicts; all else is synchronised"),
 ];
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     (
         "~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml)",
         "options by their long names, for all hosts or in sections for some: streams = 8, [host.\"db*\"].
 The command line has precedence; --OPTION=default restores a default. The file is read only if nobody else
 can write it. See haul help config",
+    ),
+    (
+        "~/.local/state/haul (or $XDG_STATE_HOME/haul)",
+        "detached copies (copies), created trees and locks of running copies (trees, locks), and the archives of
+haul twoway (twoway)",
     ),
     ("/etc/haul/config.toml", "the same for all users; the user's file has precedence"),
     ("/etc/haul/policy, ~/.config/haul/policy", "programs = no: no programs (-N) may be started here by remote users"),
@@ -74,9 +80,10 @@ can write it. See haul help config",
     ),
 ];
 
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("haul -r run7 db1:/archive/", "push a directory: it becomes /archive/run7"),
     ("haul sync --delete run7/ db1:/archive/run7", "make /archive/run7 match run7, and delete extraneous files there"),
+    ("haul twoway ~/photos db1:photos", "bring two directories that both changed to agreement"),
     ("haul db1:'~/big.db' .", "pull a file from the remote login directory"),
     ("haul -x 50m -P 2 big.db db1:", "copy at 50 MiB/s or less, with a progress line every two seconds"),
     ("haul -d /data run7/a run8/b db1:/archive", "create /archive/run7/a and /archive/run8/b"),

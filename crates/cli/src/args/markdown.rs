@@ -14,7 +14,8 @@ An argument in brackets is optional. `--OPTION=default` restores the default.
 ";
 
 /// Commands with options of their own.
-pub(super) const COMMANDS: [(&str, &[OptionRow]); 17] = [
+pub(super) const COMMANDS: [(&str, &[OptionRow]); 18] = [
+    ("haul twoway", flags::twoway::ALL),
     ("haul verify", flags::verify::ALL),
     ("haul serve", flags::serve::ALL),
     ("haul probe", flags::probe::ALL),

@@ -270,6 +270,12 @@ fn a_local_file_with_a_host_like_name_is_not_guessed() {
 }
 
 #[test]
+fn a_plan_of_twoway_has_a_letter() {
+    let Ok(Command::Twoway(own, ..)) = parse_words(&["twoway", "-n", "a", "b"]) else { panic!("no command") };
+    assert!(own.is_set(&flags::twoway::PLAN));
+}
+
+#[test]
 fn printing_commands_take_no_paths() {
     let print = |words: &[&str]| match parse_words(words) {
         Ok(Command::Print(text)) => text,

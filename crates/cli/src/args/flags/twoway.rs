@@ -8,7 +8,7 @@ const PREFERENCES: &str = "newer, older, larger, a or b, alone or before a patte
 options! {
     /// Options of `haul twoway` besides those of a copy ([`crate::args::shared`]).
     ALL;
-    PLAN: Switch = row("plan", Some('n'), Nothing, Syncing, "show what would happen, and change nothing").switch();
+    PLAN: Switch = row("plan", Some('n'), Nothing, Syncing, "show what would happen, and change nothing").own_letter().switch();
     PLAN_FILE: Single<OsString> = row("plan-file", None, One("FILE"), Syncing, "apply what --plan --json printed into FILE, if nothing has changed since").one(raw);
     PREFER: Repeated<OsString> = row("prefer", None, Each("WHICH"), Syncing, "decide conflicts for newer, older, larger, a or b; b:'*.log' decides for a pattern").each(|a| preference(a, PREFERENCES));
     KEEP_BOTH: Switch = row("keep-both", None, Nothing, Syncing, "keep the loser of a conflict as NAME.conflict-HOST-DATE.EXT").switch();
