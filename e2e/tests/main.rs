@@ -95,6 +95,7 @@ mod sync_pairs;
 mod third_party;
 mod timestamps;
 mod tui;
+mod twoway;
 mod unchanged;
 mod verify;
 mod ways;

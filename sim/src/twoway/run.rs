@@ -83,7 +83,8 @@ pub fn run_once(
 
 impl SimRun<'_> {
     fn plan(&mut self) -> Result<TwowayPlan, ProtocolError> {
-        let wanted = wanted_digests(self.ends[0].stream(), self.ends[1].stream())?;
+        let scanned_at = self.ends.each_ref().map(|end| end.scanned_at);
+        let wanted = wanted_digests(self.ends[0].stream(), self.ends[1].stream(), scanned_at)?;
         let by_size = self.setting.mistake == TwowayMistake::MoveBySize;
         for (end, wanted) in self.ends.iter_mut().zip(&wanted) {
             end.add_digests(&self.pair.replicas[end.side.index()], wanted, by_size);

@@ -19,6 +19,7 @@ mod inbox;
 mod list_feeder;
 pub mod measurement;
 mod notices;
+mod planned_paths;
 mod rate_limit;
 mod reached_host;
 pub mod replica_session;

@@ -5,13 +5,11 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use haul_base::copy::error::Error;
 use haul_base::copy::event::{Event, Observer};
-use haul_base::copy::list::{ListLine, ListReader, SourceList};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::runtime_control::RuntimeControl;
 use haul_base::copy::spec::{
@@ -32,6 +30,7 @@ use haul_proto::twoway::reconcile::{PathDecision, Reconcile, wanted_digests};
 use haul_proto::twoway::renames::find_renames;
 use haul_proto::wire::replica_session::{ActionOutcome, ReplicaOrigin, ReplicaPlace, ReplicaScan};
 
+use super::planned_paths::list_of;
 use super::replica_session::{ReplicaOptions, ReplicaSession};
 
 /// Most actions whose copies exist at once before they get their names.
@@ -95,8 +94,11 @@ pub struct TwowayResults {
     pub failed: Vec<(ReplicaSide, TreePath, String)>,
     /// Files of copies that failed, which are reported already.
     pub failed_copies: u64,
+    /// Their paths.
+    reported: HashSet<Vec<u8>>,
 }
 
+const SAME_ROOT: &str = "both replicas are the same directory";
 /// Clocks that differ by less are equal.
 const CLOCKS_MIN: Duration = Duration::from_secs(60);
 
@@ -108,6 +110,7 @@ impl TwowayRun {
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
+        refuse_same(&spec.roots)?;
         let at_a = RemoteAccess { target_login: None, ..spec.access.clone() };
         let at_b = reversed(spec.access.clone());
         let mut open = |side: ReplicaSide, access: &RemoteAccess| {
@@ -173,7 +176,8 @@ impl TwowayRun {
     pub fn decide(&mut self) -> Result<Vec<PathDecision>, Error> {
         let stream = |updates: &Vec<ReplicaUpdate>| updates.clone().into_iter().map(Ok::<_, ProtocolError>);
         let [a, b] = &self.updates;
-        let wanted = wanted_digests(stream(a), stream(b)).map_err(of_protocol)?;
+        let scanned_at = self.scans.map(|scan| scan.started);
+        let wanted = wanted_digests(stream(a), stream(b), scanned_at).map_err(of_protocol)?;
         let updates = &mut self.updates;
         let digests = both(&mut self.ends, |side, end| end.digest(wanted[side.index()].clone()))?;
         for ((updates, paths), digests) in updates.iter_mut().zip(wanted).zip(digests) {
@@ -276,11 +280,10 @@ impl TwowayRun {
             return Ok(());
         }
         let staged = self.ends[side.index()].stage()?;
+        let roots = [staged.clone(), self.place(side.other()).path.clone()];
         let copy = self.copy_of(side, staged, paths);
-        let mut counted = CountFailures { observer, failed: 0 };
-        super::run(copy, self.program.clone(), &self.cancel, control, &mut counted)?;
-        results.failed_copies += counted.failed;
-        Ok(())
+        let mut counted = CountFailures { observer, roots, results };
+        super::run(copy, self.program.clone(), &self.cancel, control, &mut counted).map(drop)
     }
 
     fn copy_of(&self, side: ReplicaSide, staged: Vec<u8>, paths: Vec<TreePath>) -> CopySpec {
@@ -333,7 +336,9 @@ impl TwowayRun {
 impl TwowayResults {
     fn skip(&mut self, side: ReplicaSide, path: &TreePath) {
         self.run.unfinished.insert(path.clone());
-        self.skipped.push((side, path.clone()));
+        if !self.reported.contains(path.as_bytes()) {
+            self.skipped.push((side, path.clone()));
+        }
     }
 
     fn add(&mut self, action: &TwowayAction, outcome: ActionOutcome) {
@@ -420,12 +425,18 @@ fn chunks(actions: &[TwowayAction]) -> impl Iterator<Item = &[TwowayAction]> {
 /// Counts files that a copy reports as failed.
 struct CountFailures<'o> {
     observer: &'o mut dyn Observer,
-    failed: u64,
+    /// The directory for copies, and the root of the source.
+    roots: [Vec<u8>; 2],
+    results: &'o mut TwowayResults,
 }
 
 impl Observer for CountFailures<'_> {
     fn event(&mut self, event: &Event) {
-        self.failed += u64::from(matches!(event, Event::FileFailed { .. }));
+        if let Event::FileFailed { path, .. } = event {
+            self.results.failed_copies += 1;
+            let below = self.roots.iter().filter_map(|root| path.strip_prefix(&root[..])?.strip_prefix(b"/"));
+            self.results.reported.extend(below.map(<[u8]>::to_vec));
+        }
         self.observer.event(event);
     }
 }
@@ -446,6 +457,15 @@ fn of_protocol(error: ProtocolError) -> Error {
     Error::Failed(format!("an end has broken the protocol: {error}"))
 }
 
+/// Refuses roots that are one, as far as it shows before the replicas are opened: each of them gets a lock.
+fn refuse_same([a, b]: &[Location; 2]) -> Result<(), Error> {
+    let real = |place: &Location| match place.host {
+        Host::Local => place.path.canonicalize().unwrap_or_else(|_| place.path.clone()),
+        _ => place.path.clone(),
+    };
+    if a.host == b.host && real(a) == real(b) { Err(Error::Usage(SAME_ROOT.into())) } else { Ok(()) }
+}
+
 /// Refuses roots that are one, or lie in each other.
 fn refuse_overlap([a, b]: &[ReplicaPlace; 2]) -> Result<(), Error> {
     if a.machine != b.machine {
@@ -453,40 +473,10 @@ fn refuse_overlap([a, b]: &[ReplicaPlace; 2]) -> Result<(), Error> {
     }
     let [one, other] = [a, b].map(|place| Path::new(OsStr::from_bytes(&place.path)));
     if one == other || (a.device, a.inode) == (b.device, b.inode) {
-        return Err(Error::Usage("both replicas are the same directory".into()));
+        return Err(Error::Usage(SAME_ROOT.into()));
     }
     if one.starts_with(other) || other.starts_with(one) {
         return Err(Error::Usage("one replica lies in the other".into()));
     }
     Ok(())
-}
-
-fn list_of(host: Host, paths: Vec<TreePath>) -> SourceList {
-    let paths = Arc::new(paths);
-    let of_lines = host.clone();
-    let open = Arc::new(move || {
-        let lines = PathLines { host: of_lines.clone(), paths: Arc::clone(&paths), next: 0 };
-        Box::new(lines) as Box<dyn ListReader>
-    });
-    SourceList { name: "the plan".into(), host, open }
-}
-
-/// The paths of copies as a list of sources, relative to the root.
-struct PathLines {
-    host: Host,
-    paths: Arc<Vec<TreePath>>,
-    next: usize,
-}
-
-impl ListReader for PathLines {
-    fn next(&mut self, _patience: Duration) -> ListLine {
-        let Some(path) = self.paths.get(self.next) else { return ListLine::End(None) };
-        self.next += 1;
-        let path = OsStr::from_bytes(path.as_bytes()).into();
-        ListLine::Source(Location { host: self.host.clone(), path })
-    }
-
-    fn position(&self) -> String {
-        format!("path {} of the plan", self.next)
-    }
 }

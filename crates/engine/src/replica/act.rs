@@ -65,6 +65,7 @@ impl ActionPerformer<'_> {
     pub fn perform(&mut self, action: &TwowayAction) -> ActionOutcome {
         match self.try_perform(action) {
             Ok(digest) => {
+                self.remember_kept(action);
                 let stamp = self.view.made.get(&action.path).copied().and_then(|stamp| stamp.trusted(now()));
                 ActionOutcome::Done { stamp, digest }
             }
@@ -172,6 +173,13 @@ impl ActionPerformer<'_> {
         let stamp = entry_at(dir, name)?.stamp;
         self.view.made.extend(stamp.map(|stamp| (path.clone(), stamp)));
         Ok(())
+    }
+
+    /// Remembers the stamp of a file that an action kept: its change time is new.
+    fn remember_kept(&mut self, action: &TwowayAction) {
+        let Some(kept) = &action.keep_as else { return };
+        // Without it, the look before the copy refuses the file, and the next run copies it.
+        let _ = self.view.root.parent_of(kept).and_then(|place| self.remember(kept, &place));
     }
 
     /// Keeps what is about to go: under another name, and among the backups. Nothing keeps a directory, which is empty.

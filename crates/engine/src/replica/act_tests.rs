@@ -41,7 +41,7 @@ impl Replica {
             fs::create_dir_all(temp.path().join(name)).unwrap();
         }
         let root = ReplicaRoot::open(&temp.path().join("root")).unwrap();
-        let (filter, rules) = (ReplicaFilter::new(&FilterOptions::default()).unwrap(), MetadataRules::ALL);
+        let (filter, rules) = (ReplicaFilter::new(&FilterOptions::default(), None).unwrap(), MetadataRules::ALL);
         let scan = ScannedReplica::new(&root, &filter, no_archive(), &rules).unwrap();
         let staged = Dir::open_root(&temp.path().join("staged")).unwrap();
         let backups = Some(Dir::open_root(&temp.path().join("backups")).unwrap());

@@ -13,7 +13,7 @@ use crate::receiver::place::error::OtherRun;
 #[derive(Debug, thiserror::Error)]
 pub enum ReplicaError {
     /// The root cannot be opened.
-    #[error("{}: {}\nhint: make the directory first, if it is new; mount its disk, if it is not", escape(.0), describe(.1))]
+    #[error("{}: {}{}", escape(.0), describe(.1), root_hint(.1))]
     Root(Vec<u8>, #[source] io::Error),
     /// The root's id cannot be kept in it.
     #[error("{}: cannot keep the id of the replica in it: {}", escape(.0), describe(.1))]
@@ -42,12 +42,23 @@ pub enum ReplicaError {
     /// Another run works in the root.
     #[error("{0} works in this replica: try again when it has ended")]
     Locked(OtherRun),
+    /// The directory for backups is the replica, or above it.
+    #[error("{}: the replica lies in this directory for backups\nhint: name another one: --backup-dir", escape(.0))]
+    BackupsAbove(Vec<u8>),
     /// The directory for copies or backups cannot be used.
     #[error("{}: {}", escape(.0), describe(.1))]
     Directory(Vec<u8>, #[source] io::Error),
     /// Steps out of order.
     #[error("protocol error: step of a replica session out of order")]
     Order,
+}
+
+/// The line after the error of a root that is not there.
+fn root_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "\nhint: make the directory first, if it is new; mount its disk, if it is not",
+        _ => "",
+    }
 }
 
 impl From<haul_proto::error::ProtocolError> for ReplicaError {

@@ -21,7 +21,11 @@ use super::root_id::is_own;
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker};
 
 /// Entries that do not belong to a replica.
-pub struct ReplicaFilter(Option<WalkFilter>);
+pub struct ReplicaFilter {
+    patterns: Option<WalkFilter>,
+    /// The directory for backups, if it is below the root.
+    backups: Option<TreePath>,
+}
 
 /// What a scan found.
 pub struct ScannedReplica {
@@ -41,11 +45,16 @@ pub struct ScannedReplica {
 
 impl ReplicaFilter {
     /// Parses patterns. Other filters are refused: both ends have to exclude the same paths, present or not.
-    pub fn new(filters: &FilterOptions) -> Result<Self, ReplicaError> {
+    pub fn new(filters: &FilterOptions, backups: Option<TreePath>) -> Result<Self, ReplicaError> {
         if !filters.files.is_empty() || filters.limits != FileLimits::default() {
             return Err(ReplicaError::FilterKind);
         }
-        WalkFilter::new(filters).map(Self).map_err(|error| ReplicaError::Filter(error.to_string()))
+        let patterns = WalkFilter::new(filters).map_err(|error| ReplicaError::Filter(error.to_string()))?;
+        Ok(Self { patterns, backups })
+    }
+
+    fn is_backup(&self, path: &TreePath) -> bool {
+        self.backups.as_ref().is_some_and(|backups| path == backups || path.is_below(backups))
     }
 
     /// Leaves excluded paths out of an archive, as a walk leaves them out of a tree.
@@ -53,8 +62,9 @@ impl ReplicaFilter {
         &'f self,
         entries: impl Iterator<Item = Result<PathEntry, ArchiveError>> + 'f,
     ) -> impl Iterator<Item = Result<PathEntry, ArchiveError>> + 'f {
-        let mut hides = HiddenPaths::new(self.0.as_ref());
-        entries.filter(move |entry| entry.as_ref().map_or(true, |entry| !hides.hides(entry)))
+        let mut hides = HiddenPaths::new(self.patterns.as_ref());
+        let mut is_visible = move |entry: &PathEntry| !self.is_backup(&entry.path) && !hides.hides(entry);
+        entries.filter(move |entry| entry.as_ref().map_or(true, &mut is_visible))
     }
 }
 
@@ -104,13 +114,15 @@ fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<Vec<PathEntry>, Re
         symlinks: Symlinks::Keep,
         skip: None,
         one_file_system: false,
-        is_filtered: filter.0.is_some(),
+        is_filtered: filter.patterns.is_some(),
         nodes: SpecialFiles { devices: true, specials: true },
         only_counts_files: false,
     };
     let mut entries = Vec::new();
     let mut own: Option<Dir> = None;
-    for found in Walker::new(opened.map_err(|error| failed(Vec::new(), error))?, options).filtered(filter.0.as_ref()) {
+    for found in
+        Walker::new(opened.map_err(|error| failed(Vec::new(), error))?, options).filtered(filter.patterns.as_ref())
+    {
         let (parent, name, entry) = match found {
             WalkEntry::EnterDir { dir, meta, .. } => match (dir.parent().cloned(), dir.name().cloned()) {
                 (Some(parent), Some(name)) => {
@@ -139,7 +151,9 @@ fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<Vec<PathEntry>, Re
             continue;
         }
         let path = TreePath::new(&parent.path_of(name.as_bytes()))?;
-        entries.push(PathEntry { path, entry });
+        if !filter.is_backup(&path) {
+            entries.push(PathEntry { path, entry });
+        }
     }
     entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(entries)
@@ -208,7 +222,7 @@ mod tests {
     fn filter(patterns: &str) -> ReplicaFilter {
         let list = PatternList { text: patterns.as_bytes().to_vec(), syntax: ListSyntax::File, includes: false };
         let lists = if patterns.is_empty() { Vec::new() } else { vec![list] };
-        ReplicaFilter::new(&FilterOptions { lists, ..FilterOptions::default() }).unwrap()
+        ReplicaFilter::new(&FilterOptions { lists, ..FilterOptions::default() }, None).unwrap()
     }
 
     fn scan(path: &Path, patterns: &str, archive: &[PathEntry]) -> ScannedReplica {
@@ -254,7 +268,7 @@ mod tests {
     #[test]
     fn other_filters_are_refused() {
         let limits = FileLimits { max_size: Some(1), ..FileLimits::default() };
-        let refused = ReplicaFilter::new(&FilterOptions { limits, ..FilterOptions::default() });
+        let refused = ReplicaFilter::new(&FilterOptions { limits, ..FilterOptions::default() }, None);
         assert!(matches!(refused.err(), Some(ReplicaError::FilterKind)));
     }
 

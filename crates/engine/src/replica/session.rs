@@ -71,7 +71,6 @@ impl ReplicaEnd {
         state_dir: Option<&Path>,
         bounds: &mut ConfineBounds,
     ) -> Result<Self, ReplicaError> {
-        let filter = ReplicaFilter::new(&request.filters)?;
         let state_dir = state_dir.ok_or(ReplicaError::NoState)?;
         let root = ReplicaRoot::open(path_of(&request.root))?;
         let failed = |error| ReplicaError::Id(request.root.clone(), error);
@@ -87,7 +86,8 @@ impl ReplicaEnd {
         let records = RootRecords::open(&state, &state_path, &unmarked.machine).map_err(ReplicaError::Archives)?;
         let (mark, origin) = records.identify(&root.dir, &root.path).map_err(failed)?;
         let place = ReplicaPlace { id: mark.id, origin, ..unmarked.clone() };
-        let backups = backup_directory(&root, &request.backup_dir)?;
+        let (backups, backups_at) = backup_directory(&root, &request.backup_dir)?.unzip();
+        let filter = ReplicaFilter::new(&request.filters, backups_at.flatten())?;
         let everything =
             PreserveOptions { hard_links: true, devices: true, specials: true, ..PreserveOptions::default() };
         locks.iter().for_each(|locks| locks.allow(bounds));
@@ -256,14 +256,20 @@ fn path_of(path: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(path))
 }
 
-/// Opens the directory for backups, and makes it if it is new.
-fn backup_directory(root: &ReplicaRoot, path: &[u8]) -> Result<Option<Dir>, ReplicaError> {
+/// Opens the directory for backups, and makes it if it is new. Its path below the root comes with it.
+fn backup_directory(root: &ReplicaRoot, path: &[u8]) -> Result<Option<(Dir, Option<TreePath>)>, ReplicaError> {
     if path.is_empty() {
         return Ok(None);
     }
     let whole = root.path.join(path_of(path));
-    let made = lookup::create_dir_all(&whole, Mode::RWXU).and_then(|()| Dir::open_root(&whole));
-    made.map(Some).map_err(|error| ReplicaError::Directory(whole.into_os_string().into_encoded_bytes(), error))
+    let failed = |error| ReplicaError::Directory(whole.as_os_str().as_bytes().to_vec(), error);
+    lookup::create_dir_all(&whole, Mode::RWXU).map_err(failed)?;
+    let (dir, real) = (Dir::open_root(&whole).map_err(failed)?, lookup::real_path(&whole).map_err(failed)?);
+    if root.path.starts_with(&real) {
+        return Err(ReplicaError::BackupsAbove(real.into_os_string().into_encoded_bytes()));
+    }
+    let below = real.strip_prefix(&root.path).ok().map(|below| TreePath::new(below.as_os_str().as_bytes()));
+    Ok(Some((dir, below.transpose()?)))
 }
 
 /// Opens haul's directory in the root, and makes it if it is new.

@@ -10,6 +10,7 @@ use super::detect::ReplicaUpdate;
 use super::entry::{ReplicaContent, ReplicaEntry, TreePath};
 use super::join::TreeJoin;
 use super::merge::MetadataRules;
+use crate::entry::Timestamp;
 use crate::error::ProtocolError;
 
 /// A path as one side has it.
@@ -244,10 +245,13 @@ where
 }
 
 /// Returns the files of A and of B that must be hashed before the reconciliation: both sides updated them to the same
-/// size, or they may have been moved from a file of the same size that is gone.
+/// size, or they may have been moved from a file of the same size that is gone. Where both sides updated a path, a file
+/// that was written just before its side's scan is hashed as well: otherwise the look before an action cannot tell
+/// whether it is still the same. `scanned_at` are the clocks of A and of B at the starts of their scans.
 pub fn wanted_digests<E: From<ProtocolError>>(
     a: impl Iterator<Item = Result<ReplicaUpdate, E>>,
     b: impl Iterator<Item = Result<ReplicaUpdate, E>>,
+    scanned_at: [Timestamp; 2],
 ) -> Result<[Vec<TreePath>; 2], E> {
     let (mut wanted, mut sides) = ([Vec::new(), Vec::new()], [MoveSizes::default(), MoveSizes::default()]);
     for pair in TreeJoin::new(a, b) {
@@ -256,7 +260,9 @@ pub fn wanted_digests<E: From<ProtocolError>>(
         for (side, update) in pair.iter().enumerate() {
             let Some(update) = update else { continue };
             let is_unread = update.found.as_ref().is_some_and(|found| found.content.fingerprint().is_none());
-            if is_unread && one.is_some() && one == two {
+            let stamp = update.found.as_ref().and_then(|found| found.quick_identity());
+            let is_recent = stamp.is_some_and(|(_, stamp)| stamp.trusted(scanned_at[side]).is_none());
+            if is_unread && (one.is_some() && one == two || is_recent && pair.iter().all(Option::is_some)) {
                 wanted[side].push(update.path.clone());
             } else {
                 sides[side].add(update, is_unread);

@@ -3,7 +3,7 @@
 use super::super::archive::ArchiveError;
 use super::super::detect::{DetectUpdates, DetectedChange};
 use super::super::entry::PathEntry;
-use super::super::samples::{directory, file, path, symlink, with_mode};
+use super::super::samples::{at, directory, file, path, symlink, with_mode};
 use super::*;
 
 fn updates(base: &[PathEntry], found: &[PathEntry]) -> Vec<Result<ReplicaUpdate, ArchiveError>> {
@@ -130,6 +130,20 @@ fn files_of_equal_size_on_both_sides_and_candidates_of_moves_are_hashed() {
     let base = [file("gone", 1)];
     let a = updates(&base, &[unread("both", 9), unread("differs", 9), unread("moved", 5), unread("new", 6)]);
     let b = updates(&base, &[unread("both", 9), unread("differs", 8), file("gone", 1), unread("other", 5)]);
-    let wanted = wanted_digests(a.into_iter(), b.into_iter()).unwrap();
+    let wanted = wanted_digests(a.into_iter(), b.into_iter(), [at(100); 2]).unwrap();
     assert_eq!(wanted, [vec![path("both"), path("moved")], vec![path("both")]]);
+}
+
+#[test]
+fn of_a_path_that_both_sides_updated_a_file_written_just_before_the_scan_is_hashed() {
+    let unread = |text, written, bytes| {
+        let mut entry = file(text, written);
+        entry.entry.content = ReplicaContent::File { size: bytes, digest: None };
+        entry
+    };
+    let base = [file("changed", 1), file("removed", 1), file("theirs", 1)];
+    let a = updates(&base, &[unread("changed", 99, 8), unread("removed", 99, 8), file("theirs", 1)]);
+    let b = updates(&base, &[unread("changed", 50, 9), unread("theirs", 99, 8)]);
+    let wanted = wanted_digests(a.into_iter(), b.into_iter(), [at(100); 2]).unwrap();
+    assert_eq!(wanted, [vec![path("changed"), path("removed")], vec![]]);
 }

@@ -14,7 +14,7 @@ use crate::args::{UsageError, flags};
 /// Returns the rules of the options. Rules with a pattern go before those without one.
 pub fn conflict_rules(own: &Values) -> Result<ConflictRules, UsageError> {
     let mut preferences = Vec::new();
-    for typed in own.each(&flags::twoway::PREFER) {
+    for typed in own.all(&flags::twoway::PREFER)? {
         let (word, pattern) = match typed.as_bytes().iter().position(|byte| *byte == b':') {
             Some(colon) => (&typed.as_bytes()[..colon], Some(&typed.as_bytes()[colon + 1..])),
             None => (typed.as_bytes(), None),

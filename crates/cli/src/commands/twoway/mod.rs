@@ -60,13 +60,26 @@ fn of_pair(copy: &Values, name: &OsStr) -> anyhow::Result<Exit> {
             .into());
     }
     let pair = crate::config::pair_words(copy, &shown)?;
-    let typed: Vec<OsString> = std::env::args_os().skip(1).filter(|word| word != "twoway" && word != name).collect();
-    let words = [OsString::from("twoway")].into_iter().chain(pair.options).chain(typed);
-    let words = words.chain([OsString::from("--")]).chain(pair.roots).collect();
-    match parse(Dialect::Haul, words, &LocalDisk)? {
-        Command::Twoway(own, copy, roots) if roots.len() == 2 => run(&own, &copy, &roots),
-        _ => Err(UsageError::new(format!("the pair {} is no pair of directories", escape(name.as_bytes()))).into()),
+    let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let typed = without(&typed, typed.iter().position(|word| word == "twoway"));
+    let mut failure = None;
+    // An option's argument may be the same word. Without it instead, there would be an operand more.
+    for at in (0..typed.len()).rev().filter(|at| typed[*at] == name) {
+        let words = [OsString::from("twoway")].into_iter().chain(pair.options.clone());
+        let words = words.chain(without(&typed, Some(at))).chain([OsString::from("--")]).chain(pair.roots.clone());
+        match parse(Dialect::Haul, words.collect(), &LocalDisk) {
+            Ok(Command::Twoway(own, copy, roots)) if roots.len() == 2 => return run(&own, &copy, &roots),
+            Ok(_) => {}
+            Err(error) => failure = failure.or(Some(error)),
+        }
     }
+    let other = || UsageError::new(format!("the pair {} is no pair of directories", escape(name.as_bytes())));
+    Err(failure.unwrap_or_else(other).into())
+}
+
+fn without(words: &[OsString], at: Option<usize>) -> Vec<OsString> {
+    let kept = words.iter().enumerate().filter(|(index, _)| Some(*index) != at);
+    kept.map(|(_, word)| word.clone()).collect()
 }
 
 fn synchronise(own: &Values, copy: &Values, roots: [OsString; 2]) -> anyhow::Result<Exit> {

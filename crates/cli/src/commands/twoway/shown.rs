@@ -45,7 +45,7 @@ pub fn root_text(run: &TwowayRun, side: ReplicaSide) -> String {
 pub fn notice_text(run: &TwowayRun, notice: TwowayNotice) -> String {
     const UNION: &str = "nothing is deleted in this run, and files that differ are conflicts";
     match notice {
-        TwowayNotice::First => format!("these two directories have not been synchronised before: {UNION}"),
+        TwowayNotice::First => format!("no earlier run of these two directories is on record: {UNION}"),
         TwowayNotice::NoCommonBase => format!("the archives of the last run are lost: {UNION}"),
         TwowayNotice::Origin(side, origin) => {
             let why = match origin {
