@@ -18,7 +18,6 @@ mod io;
 mod net;
 
 mod receiver;
-mod replica;
 mod source;
 
 mod replica;

@@ -31,9 +31,10 @@ fn an_emptied_root_is_refused() {
     let pair = Pair::with(&["f", "d/g"]);
     pair.remove("b/f");
     fs::remove_dir_all(pair.path("b/d")).unwrap();
-    pair.run(&[]).ends(1).says(["is empty", "mounted?", "--max-delete=3"]);
+    pair.run(&[]).ends(1).says(["is empty", "mounted?", "--allow-empty-source"]);
     assert!(pair.path("a/d/g").exists());
-    pair.run(&["--max-delete=3"]).succeeds();
+    pair.run(&["--max-delete=3"]).ends(1);
+    pair.run(&["--allow-empty-source"]).succeeds();
     assert_eq!(pair.names(), [[""; 0]; 2]);
     // Two empty roots agree.
     pair.is_settled();

@@ -214,13 +214,37 @@ impl TwowayRun {
         TwowayPlan::new(decisions, &self.rules)
     }
 
-    /// Checks a plan against deletions that nobody may have meant. `allowed`: that many are meant.
-    pub fn check(&self, plan: &TwowayPlan, allowed: Option<u64>) -> Result<(), DeletionDoubt> {
-        let entries = self.scans.map(|scan| scan.entries);
-        if allowed.is_none() {
-            for side in ReplicaSide::BOTH {
-                check_root(side, self.scan(side).archived, entries[side.index()])?;
+    /// Takes the names out of a plan that a file system takes for existing ones, and returns them: where case is folded,
+    /// `a` and `A` are one.
+    pub fn without_folded_names(&mut self, plan: &mut TwowayPlan) -> Result<Vec<(ReplicaSide, TreePath)>, Error> {
+        let mut refused = Vec::new();
+        for side in ReplicaSide::BOTH {
+            if !self.place(side).folds_case {
+                continue;
             }
+            let is_new = |action: &&TwowayAction| action.side == side && action.expected.is_none();
+            let new: Vec<TreePath> = plan.actions.iter().filter(is_new).map(|action| action.path.clone()).collect();
+            let found = self.ends[side.index()].find(new.clone())?;
+            let mut names = HashSet::new();
+            for (path, found) in new.into_iter().zip(found) {
+                let is_second = !names.insert(String::from_utf8_lossy(path.as_bytes()).to_lowercase());
+                if is_second || found.is_some() {
+                    refused.push((side, path));
+                }
+            }
+        }
+        let is_refused = |path: &TreePath| refused.iter().any(|(_, one)| one == path || path.is_below(one));
+        plan.actions.retain(|action| !is_refused(&action.path));
+        plan.agreements
+            .retain(|agreement| !is_refused(&agreement.path) && !agreement.partner.as_ref().is_some_and(is_refused));
+        Ok(refused)
+    }
+
+    /// Checks a plan against deletions that nobody may have meant. `allowed`: that many are meant.
+    pub fn check(&self, plan: &TwowayPlan, allowed: Option<u64>, may_be_empty: bool) -> Result<(), DeletionDoubt> {
+        let entries = self.scans.map(|scan| scan.entries);
+        for side in ReplicaSide::BOTH.into_iter().filter(|_| !may_be_empty) {
+            check_root(side, self.scan(side).archived, entries[side.index()])?;
         }
         check_deletions(&plan.actions, entries, allowed)
     }
@@ -234,26 +258,10 @@ impl TwowayRun {
     ) -> Result<TwowayResults, Error> {
         let mut results = TwowayResults::default();
         for chunk in chunks(&plan.actions) {
-            let mut ready: Vec<TwowayAction> = Vec::new();
             for side in ReplicaSide::BOTH {
                 self.copy_to(side, chunk, control, observer, &mut results)?;
             }
-            let (mut untouched, mut sources) = ([Vec::new().into_iter(), Vec::new().into_iter()], [vec![], vec![]]);
-            for action in chunk {
-                if let ActionKind::Copy { source } = &action.kind {
-                    sources[action.side.other().index()].push((action.path.clone(), source.clone()));
-                }
-            }
-            for (end, (sources, untouched)) in self.ends.iter_mut().zip(sources.into_iter().zip(&mut untouched)) {
-                *untouched = end.look_at(sources)?.into_iter();
-            }
-            for action in chunk {
-                let is_copy = matches!(action.kind, ActionKind::Copy { .. });
-                match is_copy && !untouched[action.side.other().index()].next().unwrap_or(false) {
-                    true => results.skip(action.side.other(), &action.path),
-                    false => ready.push(action.clone()),
-                }
-            }
+            let ready = self.with_untouched_sources(chunk, &mut results)?;
             for side in ReplicaSide::BOTH {
                 let actions: Vec<_> = ready.iter().filter(|action| action.side == side).cloned().collect();
                 let outcomes = self.ends[side.index()].act(actions.clone())?;
@@ -263,6 +271,33 @@ impl TwowayRun {
             }
         }
         Ok(results)
+    }
+
+    /// Returns the actions of a chunk without copies whose source changed since its scan.
+    fn with_untouched_sources(
+        &mut self,
+        chunk: &[TwowayAction],
+        results: &mut TwowayResults,
+    ) -> Result<Vec<TwowayAction>, Error> {
+        let mut sources = [Vec::new(), Vec::new()];
+        for action in chunk {
+            if let ActionKind::Copy { source } = &action.kind {
+                sources[action.side.other().index()].push((action.path.clone(), source.clone()));
+            }
+        }
+        let mut untouched = Vec::new();
+        for (end, sources) in self.ends.iter_mut().zip(sources) {
+            untouched.push(end.look_at(sources)?.into_iter());
+        }
+        let mut ready = Vec::new();
+        for action in chunk {
+            let is_copy = matches!(action.kind, ActionKind::Copy { .. });
+            match is_copy && !untouched[action.side.other().index()].next().unwrap_or(false) {
+                true => results.skip(action.side.other(), &action.path),
+                false => ready.push(action.clone()),
+            }
+        }
+        Ok(ready)
     }
 
     /// Copies the files of a chunk that `side` gets into its directory for copies.

@@ -11,7 +11,8 @@ use super::shown::date;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 
-/// Returns the rules of the options. Rules with a pattern go before those without one.
+/// Returns the rules of the options. Those with a pattern go first, and of several the last one: what is typed comes
+/// behind the options of a pair.
 pub fn conflict_rules(own: &Values) -> Result<ConflictRules, UsageError> {
     let mut preferences = Vec::new();
     for typed in own.all(&flags::twoway::PREFER)? {
@@ -35,6 +36,7 @@ pub fn conflict_rules(own: &Values) -> Result<ConflictRules, UsageError> {
             None => PreferenceRule { pattern: None, preference },
         });
     }
+    preferences.reverse();
     preferences.sort_by_key(|rule| rule.pattern.is_none());
     let keeps = own.is_set(&flags::twoway::KEEP_BOTH);
     let keep_both = keeps.then(|| KeepBoth { hosts: [Vec::new(), Vec::new()], date: Vec::new() });

@@ -40,6 +40,8 @@ use crate::commands::own_program::own_program;
 use crate::resolve::plan;
 use crate::signals::Watch;
 
+/// Why a name is left out at a file system that folds case.
+const FOLDED: &str = "this file system takes an existing name, spelled differently, for the same\nrename one of them";
 /// Largest file of a reviewed plan.
 const PLAN_FILE_MAX: u64 = 1 << 30;
 
@@ -156,26 +158,31 @@ impl TwowayCommand<'_> {
         if self.own.is_set(&flags::twoway::INTERACTIVE) && !interactive::choose(&run, &mut decisions)? {
             return Ok(Exit::Interrupted);
         }
-        let plan = run.plan(decisions);
+        let mut plan = run.plan(decisions);
+        let folded = run.without_folded_names(&mut plan)?;
+        for (side, path) in &folded {
+            show::stderr().failure(&run.label(*side), path.as_bytes(), FOLDED);
+        }
         let is_only_shown = self.own.is_set(&flags::twoway::PLAN);
         if is_only_shown || !self.is_quiet || self.is_json {
             self.show(&run, &plan);
         }
         if is_only_shown {
-            return Ok(exit_of(&plan, 0));
+            return Ok(exit_of(&plan, folded.len() as u64));
         }
         if let Some(file) = self.own.last(&flags::twoway::PLAN_FILE) {
             check_reviewed(file, &plan)?;
         }
         let allowed = self.own.get(&flags::MAX_DELETE)?.map(u64::from);
-        if let Err(doubt) = run.check(&plan, allowed)
+        let may_be_empty = self.own.is_set(&flags::ALLOW_EMPTY_SOURCE);
+        if let Err(doubt) = run.check(&plan, allowed, may_be_empty)
             && !self.confirms(&run, doubt)?
         {
             return Ok(Exit::Failed);
         }
         let results = run.perform(&plan, control, &mut observer)?;
         run.record(&plan, &results)?;
-        Ok(self.finish(&run, &plan, &results))
+        Ok(self.finish(&run, &plan, &results, folded.len() as u64))
     }
 
     fn tell(&self, text: &str) {
@@ -204,7 +211,7 @@ impl TwowayCommand<'_> {
         interactive::ask_yes("continue? [y/N] ")
     }
 
-    fn finish(&self, run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults) -> Exit {
+    fn finish(&self, run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults, folded: u64) -> Exit {
         for (side, path, text) in &results.failed {
             let host = run.label(*side);
             show::stderr().failure(&host, path.as_bytes(), text);
@@ -217,7 +224,7 @@ impl TwowayCommand<'_> {
             false if self.is_quiet => {}
             false => print(&summary_text(run, plan, results)),
         }
-        exit_of(plan, results.failed.len() as u64 + results.failed_copies)
+        exit_of(plan, results.failed.len() as u64 + results.failed_copies + folded)
     }
 }
 

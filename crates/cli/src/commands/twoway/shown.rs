@@ -72,7 +72,7 @@ pub fn doubt_text(run: &TwowayRun, doubt: DeletionDoubt) -> (String, String) {
                 root_text(run, side),
                 units::counted(entries, "entry", "entries")
             ),
-            format!("--max-delete={entries}"),
+            "--allow-empty-source".to_owned(),
         ),
         DeletionDoubt::ManyDeletions { side, deletions, limit } => (
             format!(
