@@ -35,9 +35,10 @@ pub fn pair_of(one: ReplicaId, other: ReplicaId) -> Digest {
 }
 
 impl PairArchives {
-    /// Makes the directory of a pair in `state`, which is at `path`.
-    pub fn open(state: &HeldDirectory, path: &Path, pair: Digest) -> io::Result<Self> {
-        let directory = path.join(&hex(&pair)[..32]);
+    /// Makes the directory of replica `own` of a pair in `state`, which is at `path`. Both replicas of a pair may be on
+    /// one host, and the stamps in their archives are their own.
+    pub fn open(state: &HeldDirectory, path: &Path, pair: Digest, own: ReplicaId) -> io::Result<Self> {
+        let directory = path.join(format!("{}-{}", &hex(&pair)[..32], hex(&own)));
         state.make_directory(&directory)?;
         Ok(Self { directory, pair })
     }
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn the_base_and_the_new_generation_stay() {
         let (_temp, state, path) = state();
-        let archives = PairArchives::open(&state, &path, [7; 32]).unwrap();
+        let archives = PairArchives::open(&state, &path, [7; 32], [1; 16]).unwrap();
         let mut base = None;
         for number in 1..=4 {
             let written = archives.write(&state, number, base, [entry("a"), entry("b")].into_iter()).unwrap();
@@ -138,10 +139,18 @@ mod tests {
     }
 
     #[test]
+    fn both_replicas_of_a_pair_have_their_own_archives_in_one_state_directory() {
+        let (_temp, state, path) = state();
+        let [one, other] = [[1; 16], [2; 16]].map(|own| PairArchives::open(&state, &path, [7; 32], own).unwrap());
+        one.write(&state, 1, None, [entry("a")].into_iter()).unwrap();
+        assert_eq!(other.generations(&state).unwrap(), []);
+    }
+
+    #[test]
     fn damaged_archives_and_those_of_another_pair_do_not_count() {
         let (_temp, state, path) = state();
         let (one, other) = ([7; 32], [8; 32]);
-        let archives = PairArchives::open(&state, &path, one).unwrap();
+        let archives = PairArchives::open(&state, &path, one, [1; 16]).unwrap();
         archives.write(&state, 1, None, [entry("a")].into_iter()).unwrap();
         fs::write(archives.file_of(2), b"haul2way").unwrap();
         fs::write(archives.directory.join("x"), b"").unwrap();

@@ -140,7 +140,7 @@ impl ReplicaSession {
     }
 
     fn meet(&mut self, other: ReplicaId) -> Result<ReplicaAnswer, ReplicaError> {
-        let archives = PairArchives::open(&self.state, &self.state_path, pair_of(self.mark.id, other));
+        let archives = PairArchives::open(&self.state, &self.state_path, pair_of(self.mark.id, other), self.mark.id);
         let archives = archives.map_err(ReplicaError::Archives)?;
         let generations = archives.generations(&self.state).map_err(ReplicaError::Archives)?;
         self.archives = Some(archives);
