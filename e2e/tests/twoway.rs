@@ -171,6 +171,28 @@ fn a_first_run_unites_both_sides_and_says_so() {
     pair.run(&[]).ends(6).does_not_say("no earlier run");
 }
 
+/// Both ends keep their stamps in one state directory here.
+#[test]
+fn unchanged_files_are_not_read_again() {
+    let pair = Pair::with(&["one", "d/two"]);
+    let table = pair.path("calls");
+    let reads = || {
+        pair.command(&["--batch", "a", "b"]).counting_calls(&table).run().succeeds();
+        let text = pair.text("calls");
+        let line = text.lines().find(|line| line.ends_with(" openat")).unwrap_or_default();
+        line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()).unwrap()
+    };
+    reads();
+    let few = reads();
+    for number in 0..200 {
+        pair.put(format!("a/many/{number}"), "content");
+    }
+    pair.run(&[]).succeeds();
+    reads();
+    let many = reads();
+    assert!(many < few + 50, "{few} calls of openat, and {many} with 200 more files");
+}
+
 #[test]
 fn moved_files_are_renamed_at_the_other_side() {
     let pair = Pair::with(&["old", "d/one", "d/two", "stays"]);

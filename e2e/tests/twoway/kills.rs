@@ -69,6 +69,22 @@ fn files(root: &Path, directory: &Path, found: &mut Expected) {
     }
 }
 
+/// Checks that both sides are equal, and have exactly the expected files: no edit is lost, nothing came back, and no
+/// temporary name is left.
+fn check(pair: &Pair, expected: &Expected) -> Result<(), String> {
+    compare_with(&pair.path("a"), &pair.path("b"), Attributes { modes: true, ..Attributes::default() })?;
+    let mut found = Expected::new();
+    files(&pair.path("a"), &pair.path("a"), &mut found);
+    let differs = |path: &&String| found.get(*path) != expected.get(*path);
+    let differing: Vec<_> = expected.keys().chain(found.keys()).filter(differs).collect();
+    let hidden = pair.names().concat().into_iter().find(|name| name.starts_with(".haul"));
+    match (differing.is_empty(), hidden) {
+        (true, None) => Ok(()),
+        (false, _) => Err(format!("{differing:?} are not as they were edited")),
+        (true, Some(name)) => Err(format!("{name} is left")),
+    }
+}
+
 /// The command, its workers here and those of the remote host.
 fn victims(command: u32, remote: &Remote) -> Vec<u32> {
     let is_worker = |pid: &u32| commands(&[*pid])[0].contains(" worker");
@@ -107,17 +123,26 @@ fn after_a_kill_a_rerun_ends_where_an_undisturbed_run_would_have() {
         }
         let run = run.succeeds();
         length = started.elapsed();
-        compare_with(&pair.path("a"), &pair.path("b"), Attributes { modes: true, ..Attributes::default() })
-            .unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}\n{}", run.account()));
-        let mut found = Expected::new();
-        files(&pair.path("a"), &pair.path("a"), &mut found);
-        let differs: Vec<_> = expected.iter().filter(|(path, content)| found.get(*path) != Some(content)).collect();
-        let differs: Vec<_> = differs.into_iter().map(|(path, _)| path).collect();
-        assert!(differs.is_empty(), "seed {seed}, round {round}: {differs:?} are lost\n{}", run.account());
-        let extra: Vec<_> = found.keys().filter(|path| !expected.contains_key(*path)).collect();
-        assert!(extra.is_empty(), "seed {seed}, round {round}: {extra:?} came back\n{}", run.account());
+        let checked = check(&pair, &expected);
+        checked.unwrap_or_else(|why| panic!("seed {seed}, round {round}: {why}\n{}", run.account()));
     }
     println!("{killed} of {rounds} runs were killed before their end");
-    count("two-way kills", rounds);
+    count("twoway-kills", rounds);
     remote.is_left_clean();
+}
+
+#[test]
+fn the_check_notices_lost_edits_returned_files_and_leftovers() {
+    let pair = Pair::with(&["f", "g"]);
+    let mut expected: Expected = ["f", "g"].map(|path| (path.to_owned(), path.as_bytes().to_vec())).into();
+    assert_eq!(check(&pair, &expected), Ok(()));
+    expected.insert("g".into(), b"edited".to_vec());
+    assert!(check(&pair, &expected).unwrap_err().contains("\"g\""));
+    expected.remove("g");
+    assert!(check(&pair, &expected).unwrap_err().contains("\"g\""));
+    ["a", "b"].iter().for_each(|side| {
+        pair.remove(&format!("{side}/g"));
+        pair.sandbox.dir(format!("{side}/.haul-twoway"));
+    });
+    assert_eq!(check(&pair, &expected), Err(".haul-twoway is left".into()));
 }

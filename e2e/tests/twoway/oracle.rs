@@ -391,5 +391,26 @@ fn histories_of_edits_end_as_with_unison_or_differ_for_a_known_reason() {
     tally.failures.iter().for_each(|failure| println!("{}", failure.lines().take(5).collect::<Vec<_>>().join("\n")));
     let shown = tally.failures.first().cloned().unwrap_or_default();
     assert!(tally.failures.is_empty(), "{} of {number} differ without a reason:\n{shown}", tally.failures.len());
-    count("two-way histories beside Unison", number);
+    count("twoway-oracle", number);
+}
+
+#[test]
+fn an_unexplained_difference_is_noticed() {
+    let file = |content: &str, mode| Node::File { content: content.to_owned(), mode, modified: 1 };
+    let tree = |content: &str, mode| Tree::from([("f".to_owned(), file(content, mode))]);
+    let reason = |base: &Tree, before: [Tree; 2], haul: [Tree; 2]| {
+        let round = Round { base, before: &before, unison: &before, haul: &haul };
+        (round.differing(), round.reason("f"))
+    };
+    let base = tree("old", 0o644);
+    let (of_a, of_b) = (tree("new", 0o644), tree("old", 0o600));
+    let merged = tree("new", 0o600);
+    let differing = vec!["f".to_owned()];
+    let known = reason(&base, [of_a.clone(), of_b.clone()], [merged.clone(), merged]);
+    assert_eq!(known, (differing.clone(), Some(Reason::MergedFields)));
+    // One side's version is lost.
+    assert_eq!(reason(&base, [of_a.clone(), of_b.clone()], [of_b.clone(), of_b]), (differing.clone(), None));
+    // A conflict is overwritten.
+    let other = tree("other", 0o644);
+    assert_eq!(reason(&base, [of_a.clone(), other], [of_a.clone(), of_a]), (differing, None));
 }

@@ -114,11 +114,10 @@ fn the_generation_before_stands_in_for_a_damaged_one() {
     let pair = Pair::with(&["first", "gone"]);
     pair.put("a/second", "second");
     pair.run(&[]).succeeds();
-    let mut files = archives(&pair);
-    files.sort();
-    let newest = files.pop().unwrap();
-    assert_eq!((newest.file_name().unwrap().to_str(), files.len()), (Some("2"), 1));
-    fs::write(newest, "damaged").unwrap();
+    let files = archives(&pair);
+    let is_newest = |file: &&PathBuf| file.file_name().is_some_and(|name| name == "2");
+    assert_eq!((files.len(), files.iter().filter(is_newest).count()), (4, 2));
+    fs::write(files.iter().find(is_newest).unwrap(), "damaged").unwrap();
     pair.remove("b/gone");
     pair.put("a/first", "changed");
     let run = pair.run(&["--json"]).succeeds();
