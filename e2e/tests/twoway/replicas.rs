@@ -30,7 +30,7 @@ fn a_moved_root_is_known_again() {
     assert!(!pair.path("elsewhere/gone").exists());
     // The sides may be named in the other order.
     pair.remove("elsewhere/f");
-    pair.command(&["--batch", "--max-delete=1", "elsewhere", "a"]).run().succeeds().does_not_say(UNION);
+    pair.command(&["--batch", "--allow-empty-source", "elsewhere", "a"]).run().succeeds().does_not_say(UNION);
     assert!(!pair.path("a/f").exists());
 }
 
