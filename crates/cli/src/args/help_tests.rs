@@ -685,6 +685,8 @@ fn twoway_help() {
           --batch               ask nothing: refuse what needs a confirmation
           --max-delete N        delete up to N entries of a side without asking
                                 (default: half of them, at most 1000, at least 10)
+          --allow-empty-source  delete everything at a side if the other side has
+                                become empty
           --backup-dir DIR      keep replaced and deleted files in DIR at each side
                                 (relative to the replica)
           --compare BY          find changed files by time (default: size, times and
