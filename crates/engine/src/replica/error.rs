@@ -28,9 +28,7 @@ pub enum ReplicaError {
     #[error("two-way synchronisation excludes by patterns alone, and not by files in directories, sizes or times")]
     FilterKind,
     /// There is no state directory.
-    #[error(
-        "two-way synchronisation keeps its archive in the state directory, and there is none: set HOME or XDG_STATE_HOME"
-    )]
+    #[error("two-way synchronisation needs a state directory for its archive\nhint: set HOME or XDG_STATE_HOME")]
     NoState,
     /// The state directory cannot be used.
     #[error("{0}")]

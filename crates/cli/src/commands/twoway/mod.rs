@@ -201,7 +201,7 @@ impl TwowayCommand<'_> {
             return Ok(false);
         }
         show::stderr().notice(&text);
-        interactive::ask_yes("go on? [y/N] ")
+        interactive::ask_yes("continue? [y/N] ")
     }
 
     fn finish(&self, run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults) -> Exit {
