@@ -35,7 +35,7 @@ fn a_reviewed_plan_is_applied_only_if_nothing_changed() {
         plan();
         pair.put(change, "changed after the review");
         pair.run(&["--plan-file", "plan"]).ends(1).says(["something has changed", "hint"]);
-        assert_eq!(pair.text("b/f") == change, false);
+        assert_ne!(pair.text("b/f"), change);
         pair.run(&[]).succeeds();
     }
     pair.sandbox.file("plan", "no plan");

@@ -28,7 +28,7 @@ pub enum ReplicaError {
     #[error("two-way synchronisation excludes by patterns alone, and not by files in directories, sizes or times")]
     FilterKind,
     /// There is no state directory.
-    #[error("there is no state directory for the archive of two-way synchronisation\nhint: set HOME or XDG_STATE_HOME")]
+    #[error("two-way synchronisation needs a state directory for its archive\nhint: set HOME or XDG_STATE_HOME")]
     NoState,
     /// The state directory cannot be used.
     #[error("{0}")]
