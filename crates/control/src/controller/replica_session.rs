@@ -97,15 +97,17 @@ impl ReplicaSession {
         }
     }
 
-    /// Compares the replica with a generation, or with nothing. Returns the scan and all updates, in order.
-    pub fn scan(
-        &mut self,
-        base: Option<u64>,
-        rules: MetadataRules,
-    ) -> Result<(ReplicaScan, Vec<ReplicaUpdate>), Error> {
-        let ReplicaAnswer::Scanned(scan) = self.step(ReplicaStep::Scan { base, rules })? else {
-            return Err(self.out_of_order());
-        };
+    /// Compares the replica with a generation, or with nothing. `None`: this generation is damaged.
+    pub fn scan(&mut self, base: Option<u64>, rules: MetadataRules) -> Result<Option<ReplicaScan>, Error> {
+        match self.step(ReplicaStep::Scan { base, rules })? {
+            ReplicaAnswer::Scanned(scan) => Ok(Some(scan)),
+            ReplicaAnswer::Met { .. } if base.is_some() => Ok(None),
+            _ => Err(self.out_of_order()),
+        }
+    }
+
+    /// Returns all updates of a scan, in order.
+    pub fn updates(&mut self, scan: &ReplicaScan) -> Result<Vec<ReplicaUpdate>, Error> {
         if scan.updates > REPLICA_UPDATES_MAX {
             return Err(Error::Failed(self.workers.with_host(ROLE, "more updates than one run handles")));
         }
@@ -118,7 +120,7 @@ impl ReplicaSession {
                         return Err(self.out_of_order());
                     }
                     if is_last {
-                        return Ok((scan, updates));
+                        return Ok(updates);
                     }
                 }
                 _ => return Err(self.out_of_order()),

@@ -120,7 +120,6 @@ impl TwowayRun {
         let places = ends.each_ref().map(|end| end.place().clone());
         refuse_overlap(&places)?;
         let generations = [ends[0].meet(places[1].id)?, ends[1].meet(places[0].id)?];
-        let base = common_base(&generations[0], &generations[1]);
         let number = next_number(&generations[0], &generations[1]);
         let rules = MetadataRules {
             mode: places.iter().all(|place| place.holds_modes),
@@ -130,9 +129,8 @@ impl TwowayRun {
             window_ns: places.iter().map(|place| place.time_error_ns).max().unwrap_or(0),
             digest_all: spec.digest_all,
         };
-        let base_number = base.map(|base| base.number);
-        let [a, b] = both(&mut ends, |_, end| end.scan(base_number, rules))?;
-        let (scans, updates) = ([a.0, b.0], [a.1, b.1]);
+        let (base, scans) = scan_both(&mut ends, generations, rules)?;
+        let updates = both(&mut ends, |side, end| end.updates(&scans[side.index()]))?;
         Ok(Self { spec, program, cancel: cancel.clone(), ends, rules, base, number, scans, updates })
     }
 
@@ -392,6 +390,26 @@ impl TwowayResults {
             ActionOutcome::Failed { text } => {
                 self.run.unfinished.insert(action.path.clone());
                 self.failed.push((side, action.path.clone(), text));
+            }
+        }
+    }
+}
+
+/// Scans both ends, and returns the base: the newest generation that both have, and that neither finds damaged.
+fn scan_both(
+    ends: &mut [ReplicaSession; 2],
+    mut generations: [Vec<Generation>; 2],
+    rules: MetadataRules,
+) -> Result<(Option<Generation>, [ReplicaScan; 2]), Error> {
+    loop {
+        let base = common_base(&generations[0], &generations[1]);
+        let scanned = both(ends, |_, end| end.scan(base.map(|base| base.number), rules))?;
+        match scanned {
+            [Some(a), Some(b)] => return Ok((base, [a, b])),
+            damaged => {
+                for (generations, scanned) in generations.iter_mut().zip(damaged) {
+                    generations.retain(|generation| Some(*generation) != base || scanned.is_some());
+                }
             }
         }
     }

@@ -2,13 +2,16 @@
 
 use std::io::{self, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use haul_base::held_directory::HeldDirectory;
 use haul_proto::checksum::hex;
 use haul_proto::integrity::Digest;
 use haul_proto::limits::REPLICA_GENERATIONS_MAX;
-use haul_proto::twoway::archive::{ArchiveError, ArchiveHeader, ArchiveReader, ArchiveSummary, ArchiveWriter};
+use haul_proto::twoway::archive::{
+    ARCHIVE_ENDS_BYTES, ArchiveError, ArchiveHeader, ArchiveReader, ArchiveSummary, ArchiveWriter, claim,
+};
 use haul_proto::twoway::base::{Generation, is_retained};
 use haul_proto::twoway::entry::PathEntry;
 use haul_proto::wire::replica_session::ReplicaId;
@@ -44,12 +47,12 @@ impl PairArchives {
         Ok(Self { directory, pair })
     }
 
-    /// Returns the generations that can be read to their end. Damaged ones, and those of a later haul, do not count.
+    /// Returns the generations, as their first and last bytes claim. Those of a later haul do not count. A scan finds
+    /// out whether a claim is true.
     pub fn generations(&self, state: &HeldDirectory) -> io::Result<Vec<Generation>> {
         let mut found = Vec::new();
         for number in self.numbers(state)? {
-            let summary = self.read(state, number).and_then(|entries| Ok(entries.check()?));
-            found.extend(summary.ok().map(|summary| Generation { number, agreed: summary.agreed }));
+            found.extend(self.claimed(state, number)?);
         }
         found.sort_unstable_by_key(|generation| std::cmp::Reverse(generation.number));
         found.truncate(REPLICA_GENERATIONS_MAX);
@@ -63,6 +66,21 @@ impl PairArchives {
 
     fn file_of(&self, number: u64) -> PathBuf {
         self.directory.join(number.to_string())
+    }
+
+    fn claimed(&self, state: &HeldDirectory, number: u64) -> io::Result<Option<Generation>> {
+        let file = state.open(&self.file_of(number))?;
+        let [mut start, mut end] = ARCHIVE_ENDS_BYTES.map(|bytes| vec![0; bytes]);
+        let Some(tail_at) = file.metadata()?.len().checked_sub(end.len() as u64) else { return Ok(None) };
+        let read = file.read_exact_at(&mut start, 0).and_then(|()| file.read_exact_at(&mut end, tail_at));
+        let own = ArchiveHeader { pair: self.pair, generation: number };
+        let claimed = read.ok().and_then(|()| claim(&start, &end).ok()).filter(|(header, _)| *header == own);
+        Ok(claimed.map(|(_, summary)| Generation { number, agreed: summary.agreed }))
+    }
+
+    /// Removes a damaged generation.
+    pub fn remove(&self, state: &HeldDirectory, number: u64) -> io::Result<()> {
+        state.remove(&self.file_of(number))
     }
 
     /// Opens a generation of this pair.

@@ -148,16 +148,27 @@ impl ReplicaEnd {
     }
 
     fn scan(&mut self, base: Option<u64>, rules: MetadataRules) -> Result<ReplicaAnswer, ReplicaError> {
-        let (RootProgress::Opened(root), Some(archives)) = (&mut self.progress, &self.archives) else {
-            return Err(ReplicaError::Order);
+        let archives = self.archives.as_ref().ok_or(ReplicaError::Order)?;
+        // A damaged archive at the other end needs another scan.
+        let root = match std::mem::replace(&mut self.progress, RootProgress::Opened(None)) {
+            RootProgress::Opened(root) => root.ok_or(ReplicaError::Order)?,
+            RootProgress::Scanned(view) => view.root,
         };
-        let root = root.take().ok_or(ReplicaError::Order)?;
-        let mut scan = match base {
-            Some(number) => {
-                let archive = archives.read(&self.state, number)?;
-                ScannedReplica::new(&root, &self.filter, archive, &rules)?
+        let scanned = match base {
+            Some(number) => archives
+                .read(&self.state, number)
+                .and_then(|archive| ScannedReplica::new(&root, &self.filter, archive, &rules)),
+            None => ScannedReplica::new(&root, &self.filter, no_archive(), &rules),
+        };
+        let mut scan = match (scanned, base) {
+            (Ok(scan), _) => scan,
+            (Err(ReplicaError::Archive(_)), Some(number)) => {
+                archives.remove(&self.state, number).map_err(ReplicaError::Archives)?;
+                let generations = archives.generations(&self.state).map_err(ReplicaError::Archives)?;
+                self.progress = RootProgress::Opened(Some(root));
+                return Ok(ReplicaAnswer::Met { generations });
             }
-            None => ScannedReplica::new(&root, &self.filter, no_archive(), &rules)?,
+            (Err(error), _) => return Err(error),
         };
         let updates = std::mem::take(&mut scan.updates);
         let found = ReplicaScan {

@@ -79,6 +79,20 @@ wire_struct! {
     }
 }
 
+/// Bytes of an archive before its entries, and behind them.
+pub const ARCHIVE_ENDS_BYTES: [usize; 2] = [MAGIC.len() + 1 + 32 + 8, 4 + 40 + 32];
+
+/// Returns what the first and the last bytes of an archive ([`ARCHIVE_ENDS_BYTES`]) claim. Whether it is true, only a
+/// reader finds out that reaches the end.
+pub fn claim(start: &[u8], end: &[u8]) -> Result<(ArchiveHeader, ArchiveSummary), ArchiveError> {
+    let header = ArchiveReader::new(start)?.header;
+    let (mark, rest) = end.split_first_chunk().ok_or(ArchiveError::Truncated)?;
+    match u32::from_le_bytes(*mark) {
+        0 => Ok((header, ArchiveSummary::decode(&mut Reader::new(rest))?)),
+        _ => Err(ArchiveError::Truncated),
+    }
+}
+
 /// Encodes an archive piece by piece.
 #[derive(Debug)]
 pub struct ArchiveWriter {

@@ -38,6 +38,15 @@ fn version_1() -> Vec<PathEntry> {
 }
 
 #[test]
+fn both_ends_of_an_archive_claim_what_it_has() {
+    let (bytes, summary) = written(&version_1());
+    let [start, end] = ARCHIVE_ENDS_BYTES;
+    assert_eq!(claim(&bytes[..start], &bytes[bytes.len() - end..]).unwrap(), (HEADER, summary));
+    assert!(claim(&bytes[..start], &bytes[start..start + end]).is_err());
+    assert!(claim(&bytes[..start - 1], &bytes[bytes.len() - end..]).is_err());
+}
+
+#[test]
 fn an_archive_of_version_1_stays_readable() {
     let (bytes, _) = written(&version_1());
     let released = include_bytes!("archive_v1.bin");

@@ -37,7 +37,8 @@ wire_enum! {
             /// Id of the other replica.
             other: ReplicaId,
         } = 1,
-        /// Compare the replica with a generation of the archive, or with nothing; the answer is Scanned.
+        /// Compare the replica with a generation of the archive, or with nothing; the answer is Scanned, or Met with the
+        /// generations that are left where this one is damaged.
         Scan {
             /// Number of the generation.
             base: Option<u64>,
