@@ -173,8 +173,7 @@ impl FileSession {
     }
 
     fn exchange(&mut self, message: &ControllerMessage) -> Result<FileAnswer, Error> {
-        self.workers.send(ROLE, message)?;
-        match self.workers.receive(&self.cancel, None, false)?.1 {
+        match self.workers.ask(ROLE, message, &self.cancel)? {
             WorkerMessage::FileAnswer(answer) => Ok(answer),
             WorkerMessage::Refused { text, usage: true } => Err(Error::Usage(self.workers.with_host(ROLE, &text))),
             WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. } => {

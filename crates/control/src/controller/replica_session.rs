@@ -36,6 +36,15 @@ pub struct ReplicaSession {
     place: ReplicaPlace,
 }
 
+/// The directory for copies before they get their names.
+#[derive(Debug, Clone)]
+pub struct StagedDirectory {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// Its device and inode number.
+    pub identity: (u64, u64),
+}
+
 /// Options of a replica.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaOptions {
@@ -154,10 +163,10 @@ impl ReplicaSession {
         )
     }
 
-    /// Makes the directory for copies before they get their names, and returns its path.
-    pub fn stage(&mut self) -> Result<Vec<u8>, Error> {
+    /// Makes the directory for copies before they get their names, and returns its path and identity.
+    pub fn stage(&mut self) -> Result<StagedDirectory, Error> {
         match self.step(ReplicaStep::Stage)? {
-            ReplicaAnswer::Staged { path } => Ok(path),
+            ReplicaAnswer::Staged { path, identity } => Ok(StagedDirectory { path, identity }),
             _ => Err(self.out_of_order()),
         }
     }
@@ -243,8 +252,7 @@ impl ReplicaSession {
     }
 
     fn exchange(&mut self, message: &ControllerMessage) -> Result<ReplicaAnswer, Error> {
-        self.workers.send(ROLE, message)?;
-        match self.workers.receive(&self.cancel, None, false)?.1 {
+        match self.workers.ask(ROLE, message, &self.cancel)? {
             WorkerMessage::ReplicaAnswer(answer) => match *answer {
                 ReplicaAnswer::Failed { text } => Err(Error::Failed(self.workers.with_host(ROLE, &text))),
                 answer => Ok(answer),

@@ -31,7 +31,7 @@ use haul_proto::twoway::renames::find_renames;
 use haul_proto::wire::replica_session::{ActionOutcome, ReplicaOrigin, ReplicaPlace, ReplicaScan};
 
 use super::planned_paths::list_of;
-use super::replica_session::{ReplicaOptions, ReplicaSession};
+use super::replica_session::{ReplicaOptions, ReplicaSession, StagedDirectory};
 
 /// Most actions whose copies exist at once before they get their names.
 const CHUNK_ACTIONS: usize = 50_000;
@@ -313,17 +313,17 @@ impl TwowayRun {
             return Ok(());
         }
         let staged = self.ends[side.index()].stage()?;
-        let roots = [staged.clone(), self.place(side.other()).path.clone()];
+        let roots = [staged.path.clone(), self.place(side.other()).path.clone()];
         let copy = self.copy_of(side, staged, paths);
         let mut counted = CountFailures { observer, roots, results };
         super::run(copy, self.program.clone(), &self.cancel, control, &mut counted).map(drop)
     }
 
-    fn copy_of(&self, side: ReplicaSide, staged: Vec<u8>, paths: Vec<TreePath>) -> CopySpec {
+    fn copy_of(&self, side: ReplicaSide, staged: StagedDirectory, paths: Vec<TreePath>) -> CopySpec {
         let from = side.other();
         let root = PathBuf::from(OsString::from_vec(self.place(from).path.clone()));
         let (from_host, to_host) = (&self.spec.roots[from.index()].host, &self.spec.roots[side.index()].host);
-        let target = Location { host: to_host.clone(), path: OsString::from_vec(staged).into() };
+        let target = Location { host: to_host.clone(), path: OsString::from_vec(staged.path).into() };
         let access = match side {
             ReplicaSide::B => self.spec.access.clone(),
             ReplicaSide::A => reversed(self.spec.access.clone()),
@@ -333,6 +333,7 @@ impl TwowayRun {
         options.source.base = Some(root);
         options.source.symlinks = Symlinks::Keep;
         options.target.write.overwrite = OverwritePolicy::Follow;
+        options.target.directory.identity = Some(staged.identity);
         options.target.sync = SyncOptions { into: true, equal: EqualityTest::Digest, ..SyncOptions::default() };
         options.target.sync.replaces_trees = true;
         // What a copy will replace is its base file.

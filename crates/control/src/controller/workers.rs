@@ -177,6 +177,19 @@ impl Workers {
         sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
     }
 
+    /// Sends a message to the only worker and returns its answer. The reason of a lost connection says more than the
+    /// failed write.
+    pub fn ask(
+        &mut self,
+        role: WorkerRole,
+        message: &ControllerMessage,
+        cancel: &Cancel,
+    ) -> Result<WorkerMessage, Error> {
+        let sent = self.send(role, message);
+        let (_, answer) = self.receive(cancel, None, false)?;
+        sent.map(|()| answer)
+    }
+
     /// Returns the next message of any worker. A worker in `finished` may exit; any other exit is an error.
     pub fn receive(
         &mut self,

@@ -29,7 +29,7 @@ use super::look::ReplicaView;
 use super::root::ReplicaRoot;
 use super::root_id::{OWN_DIRECTORY, RootMark, RootRecords};
 use super::scan::{ReplicaFilter, ScannedReplica, no_archive};
-use crate::fs::{Dir, lookup, remove_tree};
+use crate::fs::{Dir, FileIdentity, FollowLinks, lookup, remove_tree};
 use crate::receiver::place::copy_locks::{CopyLocks, LockedEntry};
 use crate::receiver::place::directory_locks::{DirectoryLock, DirectoryLocks};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -212,8 +212,9 @@ impl ReplicaEnd {
         let view = self.view()?;
         let path = view.root.path.join(OWN_DIRECTORY).join(STAGED);
         let made = own_directory(&view.root.dir).and_then(|own| make_child(&own, STAGED));
-        made.map_err(|error| ReplicaError::Directory(path.as_os_str().as_bytes().to_vec(), error))?;
-        Ok(ReplicaAnswer::Staged { path: path.into_os_string().into_encoded_bytes() })
+        let made = made.map_err(|error| ReplicaError::Directory(path.as_os_str().as_bytes().to_vec(), error))?;
+        let FileIdentity { device, inode } = made.identity();
+        Ok(ReplicaAnswer::Staged { path: path.into_os_string().into_encoded_bytes(), identity: (device, inode) })
     }
 
     fn act(&mut self, actions: &[TwowayAction]) -> Result<ReplicaAnswer, ReplicaError> {
@@ -291,7 +292,14 @@ fn own_directory(root: &Dir) -> io::Result<Dir> {
 fn make_child(dir: &Dir, name: &str) -> io::Result<Dir> {
     let name = Name::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
     match mkdirat(&*dir.fd()?, name.as_bytes(), Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => dir.child(&name),
+        Ok(()) | Err(Errno::EXIST) => {
+            let (child, stat) = dir.child_with_stat(&name, FollowLinks::Itself)?;
+            // Its owner could exchange what is in it.
+            match stat.is_owned_by_this_user() {
+                true => Ok(child),
+                false => Err(io::Error::other("belongs to another user: remove it")),
+            }
+        }
         Err(error) => Err(error.into()),
     }
 }

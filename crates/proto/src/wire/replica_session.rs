@@ -112,6 +112,8 @@ wire_enum! {
         Staged {
             /// Its path.
             path: Vec<u8> as PATH,
+            /// Its device and inode number: whoever may write in the root can put another one there.
+            identity: (u64, u64),
         } = 7,
         /// Whether each source is as it was scanned.
         Untouched(sources: Vec<bool> as list(OfType, REPLICA_BATCH_MAX, "sources of copies")) = 8,

@@ -214,7 +214,7 @@ pub fn replica_answers() -> Vec<(&'static str, ReplicaAnswer)> {
         ("Updates", ReplicaAnswer::Updates { updates: vec![update], is_last: true }),
         ("Digests", ReplicaAnswer::Digests(vec![Some([0xd1; 32]), None])),
         ("Found", ReplicaAnswer::Found(entries.into_iter().map(Some).chain([None]).collect())),
-        ("Staged", ReplicaAnswer::Staged { path: b"/photos/.haul-twoway/incoming".to_vec() }),
+        ("Staged", ReplicaAnswer::Staged { path: b"/photos/.haul-twoway/incoming".to_vec(), identity: (7, 8) }),
         ("Untouched", ReplicaAnswer::Untouched(vec![true, false])),
         ("Performed", ReplicaAnswer::Performed(outcomes)),
         ("Recorded", ReplicaAnswer::Recorded),

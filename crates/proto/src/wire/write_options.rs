@@ -83,6 +83,9 @@ wire_struct! {
         pub only_parents: bool,
         /// Replace a device, FIFO or socket that is the target, instead of writing to it.
         pub replaces_special: bool,
+        /// Device and inode number of the only directory that may be the target.
+        #[serde(skip)]
+        pub identity: Option<(u64, u64)>,
     }
 }
 
@@ -192,6 +195,7 @@ mod tests {
             parents: ParentMetadata::Nothing,
             only_parents: true,
             replaces_special: true,
+            identity: Some((1, 2)),
         });
     }
 

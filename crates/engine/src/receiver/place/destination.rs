@@ -105,6 +105,17 @@ impl Destination {
         }
     }
 
+    /// Whether it is the only directory that the Request permits. Everything in it is opened below its descriptor.
+    pub fn check_identity(&self, request: &TargetRequest) -> Result<(), RefusedRequest> {
+        let Some((device, inode)) = request.directory.identity else { return Ok(()) };
+        match self.dir().is_some_and(|dir| dir.identity() == FileIdentity { device, inode }) {
+            true => Ok(()),
+            false => {
+                Err(RefusedRequest::failed(format!("{} was replaced by another directory", escape(&request.path))))
+            }
+        }
+    }
+
     /// In a dry run with a missing destination: the depth of its parent below the working directory.
     pub fn missing_depth(&self) -> usize {
         let is_name = |part: &std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
