@@ -110,7 +110,7 @@ impl TargetReceiver {
                 destination::pipe(&request, inherited, &context.policy)?
             }
         };
-        destination.check_identity(&request)?;
+        destination.check_identity(request.directory.identity)?;
         reporter.set_label(&destination.path(b""));
         let link_dests = LinkDests::open(&request.sync, destination.root(&request), &reporter);
         let owners = TargetOwners::new(&request.metadata)?;

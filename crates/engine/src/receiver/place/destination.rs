@@ -105,14 +105,12 @@ impl Destination {
         }
     }
 
-    /// Whether it is the only directory that the Request permits. Everything in it is opened below its descriptor.
-    pub fn check_identity(&self, request: &TargetRequest) -> Result<(), RefusedRequest> {
-        let Some((device, inode)) = request.directory.identity else { return Ok(()) };
+    /// Refuses any other directory than the one that the Request permits. Everything in it is opened below its descriptor.
+    pub fn check_identity(&self, permitted: Option<(u64, u64)>) -> Result<(), RefusedRequest> {
+        let Some((device, inode)) = permitted else { return Ok(()) };
         match self.dir().is_some_and(|dir| dir.identity() == FileIdentity { device, inode }) {
             true => Ok(()),
-            false => {
-                Err(RefusedRequest::failed(format!("{} was replaced by another directory", escape(&request.path))))
-            }
+            false => Err(RefusedRequest::failed(format!("{} was replaced by another directory", escape(&self.label)))),
         }
     }
 
@@ -634,5 +632,19 @@ mod tests {
         std::fs::write(temp.path().join("file"), "").unwrap();
         let error = make_last_directory(&temp.path().join("file"), Fsync::None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn another_directory_than_the_permitted_one_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(temp.path()).unwrap();
+        let FileIdentity { device, inode } = dir.identity();
+        let kind = DestinationKind::Contents(dir);
+        let destination = Destination { kind, label: b"place".to_vec(), memory: None, is_new: false };
+        assert!(destination.check_identity(None).is_ok());
+        assert!(destination.check_identity(Some((device, inode))).is_ok());
+        let refused = destination.check_identity(Some((device, inode + 1))).err().map(|refused| refused.text);
+        assert_eq!(refused.as_deref(), Some("place was replaced by another directory"));
+        assert!(special(temp.path()).check_identity(Some((device, inode))).is_err());
     }
 }
