@@ -175,10 +175,6 @@ impl FileSession {
     fn exchange(&mut self, message: &ControllerMessage) -> Result<FileAnswer, Error> {
         match self.workers.ask(ROLE, message, &self.cancel)? {
             WorkerMessage::FileAnswer(answer) => Ok(answer),
-            WorkerMessage::Refused { text, usage: true } => Err(Error::Usage(self.workers.with_host(ROLE, &text))),
-            WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. } => {
-                Err(Error::Failed(self.workers.with_host(ROLE, &text)))
-            }
             _ => Err(self.out_of_order()),
         }
     }

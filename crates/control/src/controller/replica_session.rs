@@ -257,10 +257,6 @@ impl ReplicaSession {
                 ReplicaAnswer::Failed { text } => Err(Error::Failed(self.workers.with_host(ROLE, &text))),
                 answer => Ok(answer),
             },
-            WorkerMessage::Refused { text, usage: true } => Err(Error::Usage(self.workers.with_host(ROLE, &text))),
-            WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. } => {
-                Err(Error::Failed(self.workers.with_host(ROLE, &text)))
-            }
             _ => Err(self.out_of_order()),
         }
     }

@@ -172,10 +172,9 @@ impl TwowayRun {
 
     /// Decides about every path that a side updated. Files are hashed where contents have to be compared.
     pub fn decide(&mut self) -> Result<Vec<PathDecision>, Error> {
-        let stream = |updates: &Vec<ReplicaUpdate>| updates.clone().into_iter().map(Ok::<_, ProtocolError>);
-        let [a, b] = &self.updates;
+        let [a, b] = self.updates.each_ref().map(|updates| updates.iter().cloned().map(Ok::<_, ProtocolError>));
         let scanned_at = self.scans.map(|scan| scan.started);
-        let wanted = wanted_digests(stream(a), stream(b), scanned_at).map_err(of_protocol)?;
+        let wanted = wanted_digests(a, b, scanned_at).map_err(of_protocol)?;
         let updates = &mut self.updates;
         let digests = both(&mut self.ends, |side, end| end.digest(wanted[side.index()].clone()))?;
         for ((updates, paths), digests) in updates.iter_mut().zip(wanted).zip(digests) {

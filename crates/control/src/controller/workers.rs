@@ -177,8 +177,8 @@ impl Workers {
         sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
     }
 
-    /// Sends a message to the only worker and returns its answer. The reason of a lost connection says more than the
-    /// failed write.
+    /// Sends a message to the only worker and returns its answer; an error if it refuses or cannot continue. The reason of
+    /// a lost connection says more than the failed write.
     pub fn ask(
         &mut self,
         role: WorkerRole,
@@ -186,8 +186,13 @@ impl Workers {
         cancel: &Cancel,
     ) -> Result<WorkerMessage, Error> {
         let sent = self.send(role, message);
-        let (_, answer) = self.receive(cancel, None, false)?;
-        sent.map(|()| answer)
+        match self.receive(cancel, None, false)?.1 {
+            WorkerMessage::Refused { text, usage: true } => Err(Error::Usage(self.with_host(role, &text))),
+            WorkerMessage::Refused { text, .. } | WorkerMessage::Fatal { text, .. } => {
+                Err(Error::Failed(self.with_host(role, &text)))
+            }
+            answer => sent.map(|()| answer),
+        }
     }
 
     /// Returns the next message of any worker. A worker in `finished` may exit; any other exit is an error.

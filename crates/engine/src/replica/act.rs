@@ -22,7 +22,7 @@ use super::look::ReplicaView;
 use super::root::{below, digest_of, entry_at, now};
 use crate::fs::meta::{apply, apply_to_node, apply_to_symlink};
 use crate::fs::{Dir, FileStat, FollowLinks, MetadataParts};
-use crate::sys::refusal::lacks_rename_flag;
+use crate::receiver::place::temp_files::{rename_new, rename_new_into};
 
 /// Performs actions.
 pub struct ActionPerformer<'v> {
@@ -105,7 +105,7 @@ impl ActionPerformer<'_> {
         place: &NamedEntry,
         entry: &ReplicaEntry,
     ) -> Result<Option<Digest>, Refusal> {
-        let (dir, name) = place;
+        let dir = &place.0;
         self.save(action, place)?;
         let hidden = hidden_name()?;
         let fd = dir.fd()?;
@@ -116,7 +116,6 @@ impl ActionPerformer<'_> {
             let _ = unlinkat(&*fd, made.1.as_bytes(), AtFlags::REMOVEDIR);
         }
         placed?;
-        debug_assert!(entry_at(dir, name).is_ok());
         Ok(None)
     }
 
@@ -233,13 +232,7 @@ fn put(from: &NamedEntry, to: &NamedEntry, replaces: bool) -> Result<(), Refusal
     let (old, new) = (from.0.fd()?, to.0.fd()?);
     let (old_name, new_name) = (from.1.as_bytes(), to.1.as_bytes());
     if !replaces {
-        return match renameat_with(&*old, old_name, &*new, new_name, RenameFlags::NOREPLACE) {
-            Err(error) if lacks_rename_flag(error) => match FileStat::at_name(&*new, &to.1, FollowLinks::Itself) {
-                Ok(_) => Err(Refusal::Touched),
-                Err(_) => Ok(renameat(&*old, old_name, &*new, new_name)?),
-            },
-            renamed => Ok(renamed?),
-        };
+        return Ok(rename_new_into(&old, &from.1, &new, &to.1)?);
     }
     match renameat(&*old, old_name, &*new, new_name) {
         Err(Errno::ISDIR | Errno::NOTDIR) => {}
@@ -285,7 +278,7 @@ fn copy_file(from: &NamedEntry, to: &OwnedFd, name: &Name, entry: &ReplicaEntry)
     let copied = io::copy(&mut reader, &mut writer).and_then(|_| {
         let mode = Some(entry.metadata.basic.mode);
         let _ = apply(&writer, &entry.metadata.basic, MetadataParts { owner: true, group: true, mode, times: true })?;
-        crate::receiver::place::temp_files::rename_new(to, &hidden, name).map_err(io::Error::from)
+        rename_new(to, &hidden, name).map_err(io::Error::from)
     });
     if copied.is_err() {
         let _ = unlinkat(to, hidden.as_bytes(), AtFlags::empty());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use haul_base::held_directory::HeldDirectory;
 use haul_base::sys::random::random;
-use haul_proto::checksum::hex;
+use haul_proto::checksum::{from_hex, hex};
 use haul_proto::path::Name;
 use haul_proto::wire::replica_session::{ReplicaId, ReplicaOrigin};
 use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, mkdirat, openat, renameat};
@@ -189,17 +189,8 @@ fn parse(text: &[u8]) -> Option<RootRecord> {
     let text = std::str::from_utf8(text).ok()?;
     let mut lines = text.lines();
     let runs = lines.next()?.parse().ok()?;
-    let mut bytes = || unhex(lines.next()?);
+    let mut bytes = || from_hex(lines.next()?.as_bytes());
     Some(RootRecord { runs, machine: bytes()?, path: bytes()? })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 /// Whether another directory is at the earlier path of a root, with the same id.
@@ -295,6 +286,7 @@ mod tests {
         for text in ["", "1", "1\nzz\n00\n", "1\n0\n00\n", "x\n00\n00\n"] {
             assert_eq!(parse(text.as_bytes()), None, "{text:?}");
         }
-        assert_eq!(unhex("2f61"), Some(b"/a".to_vec()));
+        let record = RootRecord { runs: 3, machine: b"m".to_vec(), path: b"/a".to_vec() };
+        assert_eq!(parse(b"3\n6d\n2f61\n"), Some(record));
     }
 }

@@ -440,20 +440,25 @@ pub fn rename(path: &TargetPath, temporary: &Name) -> Result<(), Errno> {
 
 /// Renames without replacing an existing entry.
 pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
-    match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
-        Err(error) if lacks_rename_flag(error) => rename_without_promise(dir, temporary, name),
+    rename_new_into(dir, temporary, dir, name)
+}
+
+/// The same from one directory into another.
+pub fn rename_new_into(from: &OwnedFd, old: &Name, into: &OwnedFd, new: &Name) -> Result<(), Errno> {
+    match renameat_with(from, old.as_bytes(), into, new.as_bytes(), RenameFlags::NOREPLACE) {
+        Err(error) if lacks_rename_flag(error) => rename_without_promise(from, old, into, new),
         result => result,
     }
 }
 
 /// Renames on a file system without RENAME_NOREPLACE. A hard link cannot replace an entry either. Without hard links, a
 /// check before the rename is the best available.
-fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
-    match linkat(dir, temporary.as_bytes(), dir, name.as_bytes(), AtFlags::empty()) {
-        Ok(()) => unlinkat(dir, temporary.as_bytes(), AtFlags::empty()),
+fn rename_without_promise(from: &OwnedFd, old: &Name, into: &OwnedFd, new: &Name) -> Result<(), Errno> {
+    match linkat(from, old.as_bytes(), into, new.as_bytes(), AtFlags::empty()) {
+        Ok(()) => unlinkat(from, old.as_bytes(), AtFlags::empty()),
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK | Errno::INVAL | Errno::XDEV) => {
-            match statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::NOENT) => renameat(dir, temporary.as_bytes(), dir, name.as_bytes()),
+            match statat(into, new.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => renameat(from, old.as_bytes(), into, new.as_bytes()),
                 Ok(_) => Err(Errno::EXIST),
                 Err(error) => Err(error),
             }
@@ -598,7 +603,7 @@ mod tests {
         let dir = Dir::open_root(place.path()).unwrap().fd().unwrap();
         fs::write(place.path().join("new"), "new").unwrap();
         let name = |text: &[u8]| Name::new(text).unwrap();
-        assert_eq!(rename_without_promise(&dir, &name(b"new"), &name(b"final")), Err(Errno::EXIST));
-        assert_eq!(rename_without_promise(&dir, &name(b"new"), &name(b"other")), Ok(()));
+        assert_eq!(rename_without_promise(&dir, &name(b"new"), &dir, &name(b"final")), Err(Errno::EXIST));
+        assert_eq!(rename_without_promise(&dir, &name(b"new"), &dir, &name(b"other")), Ok(()));
     }
 }
