@@ -98,4 +98,5 @@ mod tui;
 mod twoway;
 mod unchanged;
 mod verify;
+mod watch;
 mod ways;

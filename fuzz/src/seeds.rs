@@ -25,6 +25,7 @@ use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
+use haul_proto::watch::{ChangedPart, ChangedPath, ChangedPaths};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
@@ -240,7 +241,7 @@ fn filters() -> FilterOptions {
     let list = |text: &[u8], syntax| PatternList { text: text.into(), syntax, includes: syntax == ListSyntax::Pattern };
     let lists = vec![list(b"*.[ch]", ListSyntax::Pattern), list(b"# all\n*\n!**/a\\ /\n", ListSyntax::File)];
     let limits = FileLimits { min_size: Some(1), older_s: Some(-1), ..FileLimits::default() };
-    FilterOptions { lists, files: Name::new(b".f").into_iter().collect(), limits }
+    FilterOptions { lists, files: Name::new(b".f").into_iter().collect(), limits, changed: Some(changed_paths()) }
 }
 
 fn rsync_filters() -> FilterOptions {
@@ -376,6 +377,11 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::FileOperation(FileOperation::Close { file: 1 }),
         ControllerMessage::FileOperation(FileOperation::List { path: b"/data".to_vec(), has_details: true }),
         ControllerMessage::FileOperation(FileOperation::Remove { path: b"/data/a".to_vec(), is_recursive: true }),
+        ControllerMessage::FileOperation(FileOperation::Watch {
+            path: b"/data".to_vec(),
+            filters: FilterOptions::default(),
+        }),
+        ControllerMessage::FileOperation(FileOperation::NextChanges),
         ControllerMessage::Expand(ExpandRequest {
             base: Some(b"/data".to_vec()),
             patterns: vec![b"{a,{b,c}}/[!x]*?\\*".to_vec(), b"*".to_vec()],
@@ -472,6 +478,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
         }),
         WorkerMessage::FileAnswer(FileAnswer::Data { bytes: vec![7; 40] }),
         WorkerMessage::FileAnswer(FileAnswer::Closed),
+        WorkerMessage::FileAnswer(FileAnswer::Changed(ChangedPart::Paths(changed_paths()))),
         WorkerMessage::FileAnswer(FileAnswer::Failed { failure: FileFailure::Gone, text: "gone".into() }),
         WorkerMessage::Expanded(ExpandedPatterns {
             matches: vec![PatternMatch { pattern: 0, alternative: 1, path: b"b/y1*".to_vec() }],
@@ -702,4 +709,10 @@ fn target_sessions() -> Vec<Vec<u8>> {
         // A file of two frames that is only compared: they are told of, one is the same, and one is not.
         vec![0, 0, 2, 7, 0, 129, 12, 0, 0, 2, 1, 1, 1, 11, 11, 0, 9, 0, 0, 0, 0, 0, 9, 0, 1, 0, 1, 0, 5, 0, 8, 1, 11],
     ]
+}
+
+fn changed_paths() -> ChangedPaths {
+    let changed = [(&b"a"[..], false), (b"b/c", true)];
+    let paths = changed.map(|(path, has_contents)| ChangedPath { path: path.to_vec(), has_contents });
+    ChangedPaths::new(paths).expect("few paths")
 }

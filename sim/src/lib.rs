@@ -9,7 +9,7 @@
 //! connections (queues), the seals of records, and full frames. There are only a few different frames, and each needs
 //! hashing only once.
 //!
-//! [`twoway`] simulates two-way synchronisation. [`jobs`] simulates `haul job` at scale instead: a thousand nodes and
+//! [`twoway`] simulates two-way synchronisation, [`watch`] a watched tree. [`jobs`] simulates `haul job` at scale instead: a thousand nodes and
 //! their scheduler, with the real packing.
 //!
 //! The simulator also tests itself: a [`Plant`] breaks a rule on purpose, and the checks must notice.
@@ -27,9 +27,10 @@ mod sender;
 mod storage;
 mod tree;
 pub mod twoway;
+pub mod watch;
 mod world;
 
-pub use many::{Failure, run_many, run_many_twoway};
+pub use many::{Failure, run_many, run_many_twoway, run_many_watch};
 pub use world::{SeedOutcome, run};
 
 /// A rule that the simulator breaks on purpose, to see that its checks notice.

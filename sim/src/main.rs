@@ -1,5 +1,5 @@
 //! `haul-sim`: runs seeds, or shows one. `haul-sim jobs` simulates a job at scale, `haul-sim twoway`
-//! runs seeds of two-way synchronisation.
+//! runs seeds of two-way synchronisation, `haul-sim watch` of a watched tree.
 
 mod job_arguments;
 
@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use haul_sim::jobs::run_job;
 use haul_sim::twoway::{TwowayMistake, run_twoway};
-use haul_sim::{Failure, Plant, run, run_many, run_many_twoway};
+use haul_sim::watch::{WatchMistake, run_watch};
+use haul_sim::{Failure, Plant, run, run_many, run_many_twoway, run_many_watch};
 use job_arguments::JobArguments;
 
 /// Runs seeds of the simulator, or shows one.
@@ -37,6 +38,8 @@ enum OtherSimulation {
     Jobs(JobArguments),
     /// Seeds of two-way synchronisation
     Twoway,
+    /// Seeds of a watched tree
+    Watch,
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
     let clean = match (asked.simulation, asked.one) {
         (Some(OtherSimulation::Twoway), Some(seed)) => show_twoway(seed, asked.verbose),
         (Some(OtherSimulation::Twoway), None) => run_twoway_range(asked.from, asked.seeds),
+        (Some(OtherSimulation::Watch), Some(seed)) => show_watch(seed),
+        (Some(OtherSimulation::Watch), None) => run_watch_range(asked.from, asked.seeds),
         (Some(OtherSimulation::Jobs(job)), _) => show_job(&job),
         (None, Some(seed)) => show(seed, asked.verbose),
         (None, None) => run_range(asked.from, asked.seeds),
@@ -70,6 +75,17 @@ fn show_twoway(seed: u64, verbose: bool) -> bool {
 
 fn run_twoway_range(from: u64, seeds: u64) -> bool {
     let (failures, total) = run_many_twoway(from..from.saturating_add(seeds), TwowayMistake::Nothing);
+    report(seeds, &failures, &total)
+}
+
+fn show_watch(seed: u64) -> bool {
+    let result = run_watch(seed, WatchMistake::Nothing);
+    println!("seed {seed}: {result:?}");
+    result.is_ok()
+}
+
+fn run_watch_range(from: u64, seeds: u64) -> bool {
+    let (failures, total) = run_many_watch(from..from.saturating_add(seeds), WatchMistake::Nothing);
     report(seeds, &failures, &total)
 }
 

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::twoway::{TwowayMistake, TwowayOutcome, run_twoway};
+use crate::watch::{WatchMistake, WatchOutcome, run_watch};
 use crate::{Plant, SeedOutcome, run};
 
 /// A seed that broke a rule.
@@ -24,6 +25,11 @@ pub fn run_many(seeds: Range<u64>, plant: Plant) -> (Vec<Failure>, SeedOutcome) 
 /// The same for two-way synchronisation.
 pub fn run_many_twoway(seeds: Range<u64>, mistake: TwowayMistake) -> (Vec<Failure>, TwowayOutcome) {
     run_all(seeds, |seed| run_twoway(seed, mistake, false), TwowayOutcome::plus)
+}
+
+/// The same for a watched tree.
+pub fn run_many_watch(seeds: Range<u64>, mistake: WatchMistake) -> (Vec<Failure>, WatchOutcome) {
+    run_all(seeds, |seed| run_watch(seed, mistake), WatchOutcome::plus)
 }
 
 fn run_all<O: Default + Send>(

@@ -134,7 +134,8 @@ mod tests {
         std::fs::write(at("a/large"), [0; 5000]).unwrap();
         let list = PatternList { text: b"*.tmp".to_vec(), syntax: ListSyntax::Pattern, includes: false };
         let limits = FileLimits { max_size: Some(4096), ..FileLimits::default() };
-        let filters = FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits };
+        let filters =
+            FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], limits, changed: None };
         let file = |path: &str, line, text: &str| Reason::File { path: path.into(), line, text: text.into() };
         for (path, decided, is_left_out, reason) in [
             ("a/x.o", "a/x.o", true, file(".f", 2, "*.o")),

@@ -46,4 +46,5 @@ pub mod striping;
 pub mod sync;
 pub mod timestamps;
 pub mod twoway;
+pub mod watch;
 pub mod wire;

@@ -122,6 +122,8 @@ pub const FILTER_NAMES_MAX: usize = 16;
 pub const DIRECTORY_FILTER_MAX: usize = 64 << 10;
 /// Most rules of per-directory filter files, of all open directories together.
 pub const OPEN_RULES_MAX: usize = 1 << 17;
+/// Most changed paths of a watched tree: beyond, a run looks at everything.
+pub const CHANGED_PATHS_MAX: usize = 4096;
 /// Most names in one Excluded.
 pub const LEFT_OUT_NAMES_MAX: usize = 512;
 

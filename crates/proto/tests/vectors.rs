@@ -30,6 +30,7 @@ use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, EarlierCopyUse, ItemChange, SyncCounters, SyncOptions};
+use haul_proto::watch::{ChangedPart, ChangedPath, ChangedPaths};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::compressed_frame::CompressedPayload;
@@ -37,6 +38,7 @@ use haul_proto::wire::control_channel::{BEAT, ControlChannel, encode_header};
 use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns, PatternMatch};
 use haul_proto::wire::file_session::{
     DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
+    WatchCoverage,
 };
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
@@ -213,7 +215,7 @@ fn cpus() -> Cpus {
 fn filters() -> FilterOptions {
     let list = PatternList { text: b"*.o".to_vec(), syntax: ListSyntax::Pattern, includes: false };
     let limits = FileLimits { max_size: Some(4096), newer_s: Some(1_700_000_000), ..FileLimits::default() };
-    FilterOptions { lists: vec![list], files: vec![name(".haulignore")], limits }
+    FilterOptions { lists: vec![list], files: vec![name(".haulignore")], limits, changed: None }
 }
 
 fn rsync_filters() -> FilterOptions {
@@ -349,6 +351,11 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             "FileOperation, Remove",
             ControllerMessage::FileOperation(FileOperation::Remove { path: b"/a".to_vec(), is_recursive: true }),
         ),
+        (
+            "FileOperation, Watch",
+            ControllerMessage::FileOperation(FileOperation::Watch { path: b"/a".to_vec(), filters: filters() }),
+        ),
+        ("FileOperation, NextChanges", ControllerMessage::FileOperation(FileOperation::NextChanges)),
         ("Expand", ControllerMessage::Expand(expand())),
         ("Replica", ControllerMessage::Replica(samples::replica_request())),
     ]
@@ -378,6 +385,12 @@ fn expanded() -> ExpandedPatterns {
     ExpandedPatterns { matches: vec![PatternMatch { pattern: 0, alternative: 1, path: b"b1".to_vec() }] }
 }
 
+fn changed_paths() -> ChangedPaths {
+    let changed = [(&b"a"[..], false), (b"b/c", true)];
+    let paths = changed.map(|(path, has_contents)| ChangedPath { path: path.to_vec(), has_contents });
+    ChangedPaths::new(paths).expect("few paths")
+}
+
 fn file_answers() -> Vec<(&'static str, WorkerMessage)> {
     let version = OpenFileVersion { size: 300, device: 2049, inode: 13, modified: NOON, changed: NOON };
     let found = FoundEntry { mode: 0o120_777, size: 300, modified: NOON, points_to: b"b".to_vec() };
@@ -405,6 +418,9 @@ fn file_answers() -> Vec<(&'static str, WorkerMessage)> {
         ),
         ("FileAnswer, Made", FileAnswer::Made),
         ("FileAnswer, Removed", FileAnswer::Removed { entries: 300, failures }),
+        ("FileAnswer, Watching", FileAnswer::Watching(WatchCoverage { directories: 300, is_shared: true })),
+        ("FileAnswer, Changed, everything", FileAnswer::Changed(ChangedPart::Everything)),
+        ("FileAnswer, Changed, paths", FileAnswer::Changed(ChangedPart::Paths(changed_paths()))),
     ]
     .map(|(name, answer)| (name, WorkerMessage::FileAnswer(answer)))
     .into()
@@ -658,7 +674,7 @@ macro_rules! check_limits {
 #[test]
 fn limits_are_in_the_table() {
     let checked = check_limits!(
-        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PATTERN_ALTERNATIVES_MAX PATTERN_MATCHES_MAX PATTERN_MATCHES_BYTES LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX MODE_RULES_MAX OWNERS_MAX LINK_DESTS_MAX SUFFIX_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX FILE_READ_MAX SESSION_FILES_MAX FILE_OPERATIONS_AHEAD LISTED_ENTRIES_MAX FAILED_ENTRIES_MAX REPLICA_BATCH_MAX REPLICA_BATCH_BYTES REPLICA_UPDATES_MAX REPLICA_GENERATIONS_MAX MACHINE_ID_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
+        FRAME_MIN FRAME_MAX TRAILER_MAX PACK_FILES_MAX PACK_FILE_PART OFFER_ENTRIES_MAX ENTRY_WINDOW OPEN_DIRECTORIES_MAX UNSETTLED_BYTES_MAX OPEN_DIRECTORIES_BYTES_MAX ATTRIBUTE_OVERHEAD FRAME_RUNS_MAX UNMERGED_RUNS_MAX HELD_VALUES_MAX RESENDS_MAX COMPARES_MAX MARKS_MAX MARKED_FRAMES_MAX SUMS_MAX ROLLING_BLOCK_MIN ROLLING_BLOCK_MAX STRONG_BYTES_MIN STRONG_BYTES_MAX ROLLING_BLOCKS_MAX SUMS_BYTES_MAX WRONG_DELTAS_MAX LOST_BASES_MAX VAIN_HASHES_PER_BYTE DELTA_STEPS_MAX LARGE_IN_FLIGHT_MAX FLOW_AHEAD SYMLINK_MAX ATTRIBUTES_MAX ATTRIBUTE_NAME_MAX ATTRIBUTES_BYTES_MAX MORE_BYTES_MAX LINKED_FILES_BYTES_MAX LINKED_FILE_BYTES LINKED_DIRECTORY_BYTES DIFFERENCES_MAX DIFFERING_ATTRIBUTES_MAX DIFFERING_RANGES_MAX TEXT_MAX PATH_MAX OPERANDS_MAX PATTERN_ALTERNATIVES_MAX PATTERN_MATCHES_MAX PATTERN_MATCHES_BYTES LISTED_BATCH_MAX LISTED_BATCH_BYTES LISTED_BATCHES_AHEAD FILTER_LISTS_MAX FILTER_FILE_MAX FILTERS_BYTES_MAX FILTER_NAMES_MAX DIRECTORY_FILTER_MAX OPEN_RULES_MAX CHANGED_PATHS_MAX LEFT_OUT_NAMES_MAX ACCOUNT_NAME_MAX OWNER_MAPS_MAX MODE_RULES_MAX OWNERS_MAX LINK_DESTS_MAX SUFFIX_MAX CHECKSUM_MAX EXPECTED_LINES_MAX EXPECTED_CHUNK_MAX PEER_MESSAGE_MAX CONTROL_MESSAGE_MAX TUNNEL_CHUNK_MAX BEAT_MS SILENCE_MS MEASURE_MS_MAX FILE_READ_MAX SESSION_FILES_MAX FILE_OPERATIONS_AHEAD LISTED_ENTRIES_MAX FAILED_ENTRIES_MAX REPLICA_BATCH_MAX REPLICA_BATCH_BYTES REPLICA_UPDATES_MAX REPLICA_GENERATIONS_MAX MACHINE_ID_MAX CONGESTION_MAX STREAMS_MAX REKEY_BYTES REKEY_RECORDS GREETING_MAX PENDING_CONNECTIONS_MAX PENDING_CLIENTS_FROM_NETWORK_MAX PENDING_STREAMS_FROM_NETWORK_MAX GREETING_DEADLINE_MS PRESSED_DEADLINE_MS ADDRESSES_MAX UNDER_WAY_MAX LINKS_MAX INTERFACE_MAX RATE_MIN CPUS_MAX SLOWEST_MAX STREAM_FIGURES_MAX RANGES_MAX
     );
     let there = LIMITS.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
     let last = check_limits!(FIGURE_MAX RESENDS_PER_FRAME_MAX RESENDS_PER_FILE_MAX ROUTES_MAX);

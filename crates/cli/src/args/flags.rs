@@ -158,6 +158,7 @@ options! {
     LINK_DEST: Repeated<OsString> = row("link-dest", None, Each("DIR"), Syncing, "hard-link unchanged files to those in DIR (relative to the target; up to 20 times)").of_one_copy().each(raw);
     REMOVE_SOURCE_FILES: Switch = row("remove-source-files", None, Nothing, Syncing, "delete source files and links after verification at the target").of_one_copy().switch();
     DRY_RUN: Switch = row("dry-run", Some('n'), Nothing, Syncing, "show what would be copied, changed and deleted").of_one_copy().essential().switch();
+    WATCH: Switch = row("watch", None, Nothing, Syncing, "with haul sync: stay, and sync again whenever something has changed at the source").of_one_copy().switch();
     ITEMS: Switch = row("items", None, Nothing, Syncing, "list each created, changed and deleted entry").switch();
     STREAMS: Single<u16> = row("streams", Some('s'), One("N"), Performance, "use 1 to 256 parallel streams (default: automatic)").bbcp('s', 1).essential().one(|a| a.number(1..=STREAMS_MAX));
     CONGESTION: Single<String> = row("congestion", None, One("NAME"), Performance, "TCP congestion control (default: chosen by the path)").one(text);

@@ -229,6 +229,8 @@ fn full_help() {
           --remove-source-files delete source files and links after verification at
                                 the target
       -n, --dry-run             show what would be copied, changed and deleted
+          --watch               with haul sync: stay, and sync again whenever
+                                something has changed at the source
           --items               list each created, changed and deleted entry
 
     Performance:
@@ -591,6 +593,8 @@ fn sync_help() {
           --remove-source-files delete source files and links after verification at
                                 the target
       -n, --dry-run             show what would be copied, changed and deleted
+          --watch               with haul sync: stay, and sync again whenever
+                                something has changed at the source
           --items               list each created, changed and deleted entry
 
     All other copy options are accepted: haul --help all. -H, -X, -A, --specials
@@ -631,7 +635,7 @@ fn config_help() {
       exclude-from filter-files min-size max-size newer older explain pipe
       realtime config compare update existing ignore-existing delete
       delete-excluded allow-empty-source ignore-errors detect-renames backup
-      suffix backup-dir link-dest remove-source-files dry-run rsh checksums
+      suffix backup-dir link-dest remove-source-files dry-run watch rsh checksums
       checksum-alg expect checksum detach vverbose debug tui report stats version
       license help
     "#);
@@ -683,6 +687,8 @@ fn twoway_help() {
                                 NAME.conflict-HOST-DATE.EXT
           --interactive         ask about each conflict before anything changes
           --batch               ask nothing: refuse what needs a confirmation
+          --watch               stay, and synchronise again whenever a side has
+                                changed
           --max-delete N        delete up to N entries of a side without asking
                                 (default: half of them, at most 1000, at least 10)
           --allow-empty-source  delete everything at a side if the other side has

@@ -98,7 +98,7 @@ pub struct JobWords {
 }
 
 /// Options of a copy without a meaning for a shard.
-const REFUSED: [&OptionRow; 20] = [
+const REFUSED: [&OptionRow; 21] = [
     &flags::INFILES.row,
     &flags::PAIRS.row,
     &flags::TO.row,
@@ -110,6 +110,7 @@ const REFUSED: [&OptionRow; 20] = [
     &flags::DETECT_RENAMES.row,
     &flags::REMOVE_SOURCE_FILES.row,
     &flags::DRY_RUN.row,
+    &flags::WATCH.row,
     &flags::ITEMS.row,
     &flags::CHECKSUMS.row,
     &flags::CHECKSUM_ALG.row,

@@ -31,6 +31,7 @@ pub mod sync;
 pub mod twoway;
 pub mod verify;
 pub mod version;
+mod watch;
 pub mod worker;
 
 use std::ffi::{OsStr, OsString};

@@ -38,7 +38,7 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageEr
         newer_s: moment(values, &flags::NEWER, now)?,
         older_s: moment(values, &flags::OLDER, now)?,
     };
-    let filters = FilterOptions { lists, files: names(values)?, limits };
+    let filters = FilterOptions { lists, files: names(values)?, limits, changed: None };
     refuse_excluding_everything(values, &filters)?;
     Ok(filters)
 }

@@ -176,6 +176,9 @@ pub fn refuse_incomplete(values: &Values, is_sync: bool) -> Result<(), UsageErro
     if deletes {
         refuse_to_delete(values, is_sync)?;
     }
+    if values.is_set(&flags::WATCH) && !is_sync {
+        return Err(UsageError::new("--watch needs haul sync").remedy("haul sync --watch SOURCE TARGET"));
+    }
     if values.is_set(&flags::EXISTING) && keeps_existing_entries(values) && !deletes {
         return Err(UsageError::new("nothing to do: these options neither create nor replace files")
             .remedy("omit --existing, or the option that skips existing files"));

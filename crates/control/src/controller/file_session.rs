@@ -10,10 +10,13 @@ use haul_base::copy::location::Location;
 use haul_base::copy::spec::{CopyOptions, CopySpec, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::feature::Features;
+use haul_proto::filter::definition::FilterOptions;
 use haul_proto::limits::FILE_READ_MAX;
 use haul_proto::path::Name;
+use haul_proto::watch::ChangedPart;
 use haul_proto::wire::file_session::{
     DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
+    WatchCoverage,
 };
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
@@ -161,6 +164,23 @@ impl FileSession {
     pub fn remove(&mut self, path: &Path, is_recursive: bool) -> Result<(u64, FailedEntries), FileSessionError> {
         match self.perform(FileOperation::Remove { path: bytes_of(path), is_recursive })? {
             FileAnswer::Removed { entries, failures } => Ok((entries, failures)),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Watches a directory and everything below.
+    pub fn watch(&mut self, path: &Path, filters: &FilterOptions) -> Result<WatchCoverage, FileSessionError> {
+        self.workers.require(Features::WATCH)?;
+        match self.perform(FileOperation::Watch { path: bytes_of(path), filters: filters.clone() })? {
+            FileAnswer::Watching(coverage) => Ok(coverage),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Waits for settled changes in the watched directory.
+    pub fn next_changes(&mut self) -> Result<ChangedPart, FileSessionError> {
+        match self.perform(FileOperation::NextChanges)? {
+            FileAnswer::Changed(part) => Ok(part),
             _ => Err(self.out_of_order().into()),
         }
     }

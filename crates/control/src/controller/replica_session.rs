@@ -72,6 +72,9 @@ impl ReplicaSession {
         let spec = CopySpec { sources, list: None, target, options: options_of_copy, access };
         let workers = Workers::start(&spec, program, cancel, observer)?;
         workers.require(Features::TWOWAY)?;
+        if options.filters.changed.is_some() {
+            workers.require(Features::WATCH)?;
+        }
         let request = ReplicaRequest {
             silence_ms: workers_silence_ms(spec.access.silence),
             root: root.path.as_os_str().as_bytes().to_vec(),

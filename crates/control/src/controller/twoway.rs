@@ -53,6 +53,16 @@ pub struct TwowaySpec {
     pub digest_all: bool,
 }
 
+impl TwowaySpec {
+    /// Returns the access to a root, as to the source of a copy.
+    pub fn access_at(&self, side: ReplicaSide) -> RemoteAccess {
+        match side {
+            ReplicaSide::A => RemoteAccess { target_login: None, ..self.access.clone() },
+            ReplicaSide::B => reversed(self.access.clone()),
+        }
+    }
+}
+
 /// A run after its scans.
 pub struct TwowayRun {
     spec: TwowaySpec,
@@ -111,8 +121,7 @@ impl TwowayRun {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         refuse_same(&spec.roots)?;
-        let at_a = RemoteAccess { target_login: None, ..spec.access.clone() };
-        let at_b = reversed(spec.access.clone());
+        let [at_a, at_b] = ReplicaSide::BOTH.map(|side| spec.access_at(side));
         let mut open = |side: ReplicaSide, access: &RemoteAccess| {
             ReplicaSession::open(&spec.roots[side.index()], access, &spec.replica, &program, cancel, observer)
         };

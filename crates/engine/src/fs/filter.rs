@@ -99,6 +99,10 @@ impl WalkFilter {
     pub(super) fn exclude(&self, scope: &FilterScope, chunk: &mut ListingChunk, symlinks: Symlinks) -> Vec<Name> {
         let mut left_out = Vec::new();
         chunk.retain(|name, kind| {
+            // The target knows them as well.
+            if !self.matcher.covers(scope, name) {
+                return false;
+            }
             let leads_elsewhere = kind == FileType::Symlink && symlinks.follows();
             if kind == FileType::Unknown || leads_elsewhere {
                 return true;

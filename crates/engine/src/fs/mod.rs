@@ -27,6 +27,7 @@ mod unsafe_link;
 mod walk;
 mod walk_lookup;
 mod walk_options;
+pub mod watch;
 
 #[cfg(test)]
 mod extreme_tests;

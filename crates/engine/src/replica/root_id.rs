@@ -13,14 +13,13 @@ use haul_base::held_directory::HeldDirectory;
 use haul_base::sys::random::random;
 use haul_proto::checksum::{from_hex, hex};
 use haul_proto::path::Name;
+use haul_proto::twoway::OWN_DIRECTORY;
 use haul_proto::wire::replica_session::{ReplicaId, ReplicaOrigin};
 use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, mkdirat, openat, renameat};
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity};
 
-/// haul's directory in a root. It is never synchronised.
-pub const OWN_DIRECTORY: &str = ".haul-twoway";
 const ATTRIBUTE: &str = "user.haul.replica";
 const ID_FILE: &str = "id";
 const MARK_BYTES: usize = 24;

@@ -25,6 +25,8 @@ pub struct ReplicaFilter {
     patterns: Option<WalkFilter>,
     /// The directory for backups, if it is below the root.
     backups: Option<TreePath>,
+    /// Whether only some paths are looked at.
+    is_partial: bool,
 }
 
 /// What a scan found.
@@ -35,6 +37,8 @@ pub struct ScannedReplica {
     pub entries: Vec<PathEntry>,
     /// Number of entries in the base.
     pub archived: u64,
+    /// Number of those that are not among the only paths to look at.
+    pub unseen: u64,
     /// Updates, in order.
     pub updates: Vec<ReplicaUpdate>,
     /// Files that were hashed and are unchanged.
@@ -50,7 +54,7 @@ impl ReplicaFilter {
             return Err(ReplicaError::FilterKind);
         }
         let patterns = WalkFilter::new(filters).map_err(|error| ReplicaError::Filter(error.to_string()))?;
-        Ok(Self { patterns, backups })
+        Ok(Self { patterns, backups, is_partial: filters.changed.is_some() })
     }
 
     fn is_backup(&self, path: &TreePath) -> bool {
@@ -174,9 +178,9 @@ impl ScannedReplica {
     ) -> Result<Self, ReplicaError> {
         let started = now();
         let entries = walk(root, filter)?;
-        let (mut archived, mut hashed) = (0, 0);
+        let (mut archived, mut seen, mut hashed) = (0, 0, 0);
         let (mut updates, mut restamped) = (Vec::new(), BTreeMap::new());
-        let archive = filter.visible(archive.inspect(|_| archived += 1));
+        let archive = filter.visible(archive.inspect(|_| archived += 1)).inspect(|_| seen += 1);
         let found = entries.iter().cloned().map(Ok);
         for change in DetectUpdates::new(archive, found, *rules) {
             let change = match change? {
@@ -193,7 +197,8 @@ impl ScannedReplica {
                 DetectedChange::Restamped(entry) => drop(restamped.insert(entry.path.clone(), entry)),
             }
         }
-        Ok(Self { started, entries, archived, updates, restamped, hashed })
+        let unseen = if filter.is_partial { archived - seen } else { 0 };
+        Ok(Self { started, entries, archived, unseen, updates, restamped, hashed })
     }
 
     /// Returns the stamp that a file had at the scan.

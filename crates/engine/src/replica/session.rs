@@ -10,6 +10,7 @@ use std::vec::IntoIter;
 use haul_base::held_directory::HeldDirectory;
 use haul_proto::limits::{REPLICA_BATCH_BYTES, REPLICA_BATCH_MAX};
 use haul_proto::path::Name;
+use haul_proto::twoway::OWN_DIRECTORY;
 use haul_proto::twoway::base::Generation;
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::TreePath;
@@ -27,7 +28,7 @@ use super::archives::PairArchives;
 use super::error::ReplicaError;
 use super::look::ReplicaView;
 use super::root::ReplicaRoot;
-use super::root_id::{OWN_DIRECTORY, RootMark, RootRecords};
+use super::root_id::{RootMark, RootRecords};
 use super::scan::{ReplicaFilter, ScannedReplica, no_archive};
 use crate::fs::{Dir, FileIdentity, FollowLinks, lookup, remove_tree};
 use crate::receiver::place::copy_locks::{CopyLocks, LockedEntry};
@@ -174,7 +175,7 @@ impl ReplicaEnd {
         let found = ReplicaScan {
             started: scan.started,
             archived: scan.archived,
-            entries: scan.entries.len() as u64,
+            entries: scan.entries.len() as u64 + scan.unseen,
             updates: updates.len() as u64,
             hashed: scan.hashed,
         };

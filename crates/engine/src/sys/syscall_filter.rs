@@ -43,6 +43,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_readlinkat, libc::SYS_removexattr, libc::SYS_renameat,
     libc::SYS_renameat2, libc::SYS_setxattr, libc::SYS_statfs, libc::SYS_statx, libc::SYS_symlinkat,
     libc::SYS_truncate, libc::SYS_umask, libc::SYS_unlinkat, libc::SYS_utimensat,
+    // Watches of names.
+    libc::SYS_inotify_add_watch, libc::SYS_inotify_init1, libc::SYS_inotify_rm_watch,
     // Connections. The permitted kinds of sockets are below.
     libc::SYS_accept, libc::SYS_accept4, libc::SYS_bind, libc::SYS_connect, libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl, libc::SYS_epoll_pwait, libc::SYS_eventfd2, libc::SYS_getpeername, libc::SYS_getsockname,

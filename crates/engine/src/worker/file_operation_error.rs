@@ -8,6 +8,7 @@ use haul_proto::wire::file_session::FileFailure;
 use rustix::io::Errno;
 
 use crate::fs::remove_tree::RemovalError;
+use crate::fs::watch::WatchError;
 use crate::worker::client_refusal::ClientRefusal;
 
 /// A failed operation.
@@ -43,6 +44,9 @@ pub(super) enum FileOperationError {
     /// Too many are open.
     #[error("a session holds at most {SESSION_FILES_MAX} files and listings open\nclose one of them")]
     TooMany,
+    /// A tree cannot be watched.
+    #[error("{0}")]
+    Watch(#[from] WatchError),
     /// The number belongs to no open file.
     #[error("no open file has this number")]
     NotOpen,
@@ -55,14 +59,14 @@ impl FileOperationError {
     /// The kind that the answer has.
     pub fn failure(&self) -> FileFailure {
         match self {
-            Self::System(error) | Self::Removal(RemovalError::System(error)) => {
-                match error.raw_os_error().map(Errno::from_raw_os_error) {
-                    Some(Errno::NOENT | Errno::NOTDIR) => FileFailure::Gone,
-                    Some(Errno::ACCESS | Errno::PERM) => FileFailure::Denied,
-                    Some(Errno::EXIST) => FileFailure::Exists,
-                    _ => FileFailure::Other,
-                }
-            }
+            Self::System(error)
+            | Self::Removal(RemovalError::System(error))
+            | Self::Watch(WatchError::System(error)) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOENT | Errno::NOTDIR) => FileFailure::Gone,
+                Some(Errno::ACCESS | Errno::PERM) => FileFailure::Denied,
+                Some(Errno::EXIST) => FileFailure::Exists,
+                _ => FileFailure::Other,
+            },
             Self::Client(_) | Self::ReadOnly => FileFailure::Denied,
             Self::Directory | Self::DirectoryToRemove => FileFailure::Directory,
             Self::NotDirectory => FileFailure::NotDirectory,
@@ -71,7 +75,8 @@ impl FileOperationError {
             Self::Changed => FileFailure::Changed,
             Self::TooMany => FileFailure::TooMany,
             Self::NotOpen => FileFailure::NotOpen,
-            Self::AuditLog => FileFailure::Other,
+            Self::Watch(WatchError::TooMany(_)) => FileFailure::TooMany,
+            Self::Watch(WatchError::Filter(_)) | Self::AuditLog => FileFailure::Other,
         }
     }
 }

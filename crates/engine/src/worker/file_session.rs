@@ -28,6 +28,7 @@ use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{FileType, OFlags};
 
 use crate::fs::remove_tree::ProtectedDirectories;
+use crate::fs::watch::TreeWatch;
 use crate::fs::{FileStat, lookup};
 use crate::net::rate_limiter::RateLimiter;
 use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
@@ -78,6 +79,7 @@ struct FileServer {
     rights: FileSessionRights,
     files: BTreeMap<u32, OpenFile>,
     listings: BTreeMap<u32, OpenListing>,
+    watch: Option<TreeWatch>,
     next: u32,
     work: Arc<SessionWork>,
 }
@@ -93,6 +95,7 @@ impl FileSessionRuntime {
             rights,
             files: BTreeMap::new(),
             listings: BTreeMap::new(),
+            watch: None,
             next: 0,
             work: Arc::clone(&work),
         };
@@ -168,6 +171,15 @@ impl FileServer {
                 Ok(FileAnswer::Made)
             }
             FileOperation::Remove { path, is_recursive } => self.remove(&path, is_recursive),
+            FileOperation::Watch { path, filters } => {
+                // A new watch replaces the earlier one.
+                let watch = self.watch.insert(TreeWatch::start(path_of(&path), &filters)?);
+                Ok(FileAnswer::Watching(watch.coverage()))
+            }
+            FileOperation::NextChanges => {
+                let watch = self.watch.as_mut().ok_or(FileOperationError::NotOpen)?;
+                Ok(FileAnswer::Changed(watch.next_changes()?))
+            }
         }
     }
 

@@ -24,6 +24,7 @@ impl ClientLimits {
         match operation {
             FileOperation::Open { path }
             | FileOperation::List { path, has_details: _ }
+            | FileOperation::Watch { path, filters: _ }
             | FileOperation::Stat { path, follows: true } => {
                 self.check_files_are_readable()?;
                 inside(path)
@@ -41,6 +42,7 @@ impl ClientLimits {
             // Numbers of files and listings that were opened inside.
             FileOperation::Read { file: _, offset: _, length: _ }
             | FileOperation::Close { file: _ }
+            | FileOperation::NextChanges
             | FileOperation::ListOn { listing: _ } => Ok(()),
         }
     }

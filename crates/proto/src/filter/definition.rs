@@ -8,6 +8,7 @@ use crate::field_codecs::list;
 use crate::filter::{ListSyntax, PatternList, PatternRules};
 use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use crate::path::Name;
+use crate::watch::ChangedPaths;
 
 wire_struct! {
     /// Entries to exclude. None by default.
@@ -19,11 +20,13 @@ wire_struct! {
         pub files: Vec<Name> as list(OfType, FILTER_NAMES_MAX, "names of files with patterns"),
         /// Limits of files.
         pub limits: FileLimits,
+        /// The only paths to look at. Everything else stays as it is, at both ends.
+        pub changed: Option<ChangedPaths>,
     } checked by check_alone
 }
 
 fn check_alone(filters: &FilterOptions) -> Decoded<()> {
-    let is_alone = filters.lists.len() == 1 && filters.files.is_empty();
+    let is_alone = filters.lists.len() == 1 && filters.files.is_empty() && filters.changed.is_none();
     let is_valid = is_alone || !filters.has_rsync_rules();
     if is_valid { Ok(()) } else { Err(ProtocolError::Invalid("rules of rsync with other patterns")) }
 }
@@ -98,6 +101,7 @@ mod tests {
     use crate::codec::tests::check_round_trip;
     use crate::codec::{from_bytes, to_bytes};
     use crate::filter::PATTERN_MAX;
+    use crate::watch::ChangedPath;
 
     fn resent(filters: &FilterOptions) -> Decoded<FilterOptions> {
         from_bytes(&to_bytes(filters))
@@ -118,6 +122,7 @@ mod tests {
             ],
             files: vec![Name::new(b".haulignore").unwrap()],
             limits: FileLimits { min_size: Some(1), max_size: None, newer_s: Some(-1), older_s: Some(7) },
+            changed: ChangedPaths::new([ChangedPath { path: b"a/b".to_vec(), has_contents: true }]),
         };
         for filters in [filters, FilterOptions::default()] {
             check_round_trip(&filters);

@@ -26,6 +26,7 @@ pub use self::rules::{ListSyntax, MergedFile, PatternList, PatternListError, Pat
 pub use self::scope::FilterScope;
 use crate::entry::Timestamp;
 use crate::filter::definition::{FileLimits, FilterOptions};
+use crate::watch::ChangedPaths;
 
 /// A walk's filters, parsed.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub struct Matcher {
     limits: FileLimits,
     /// The side of rsync's rules, if they are such.
     rsync: Option<FilterSide>,
+    changed: Option<ChangedPaths>,
 }
 
 /// The side where rules apply. Only rsync's rules differ.
@@ -110,7 +112,12 @@ impl Matcher {
             ListSyntax::Pattern | ListSyntax::File => PatternRules::of(list),
         };
         let lists = filters.lists.iter().map(rules).collect::<Result<_, _>>()?;
-        Ok(Self { lists, limits: filters.limits, rsync: filters.has_rsync_rules().then_some(side) })
+        Ok(Self {
+            lists,
+            limits: filters.limits,
+            rsync: filters.has_rsync_rules().then_some(side),
+            changed: filters.changed.clone(),
+        })
     }
 
     /// Whether the rules are rsync's: they apply to source arguments too, and what one side excludes, the other may
@@ -175,14 +182,20 @@ impl Matcher {
         Some(FilterDecision { by, line: rule.line, includes: rule.includes })
     }
 
+    /// Whether `name` in the directory of `scope` is among the only paths to look at.
+    pub fn covers(&self, scope: &FilterScope, name: &[u8]) -> bool {
+        self.changed.as_ref().is_none_or(|changed| changed.covers(scope.lazy_path(name).whole()))
+    }
+
     /// Whether `name` in the directory of `scope` is excluded.
     pub fn leaves_out(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> bool {
-        self.decide(scope, name, is_directory).is_some_and(|decision| !decision.includes)
+        !self.covers(scope, name) || self.decide(scope, name, is_directory).is_some_and(|decision| !decision.includes)
     }
 
     /// The same for a name in a directory that is removed, where perishable rules do not apply.
     pub fn leaves_out_of_removed(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> bool {
-        self.decide_in(scope, name, is_directory, true).is_some_and(|decision| !decision.includes)
+        !self.covers(scope, name)
+            || self.decide_in(scope, name, is_directory, true).is_some_and(|decision| !decision.includes)
     }
 
     /// Returns the limit that a file of this size and time exceeds.

@@ -19,6 +19,9 @@ mod samples;
 
 use crate::codec::wire_enum;
 
+/// haul's directory in a root. It is not part of the replica.
+pub const OWN_DIRECTORY: &str = ".haul-twoway";
+
 wire_enum! {
     /// One of the two replicas.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,8 +5,10 @@ use crate::codec::{OfType, wire_enum, wire_struct};
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
 use crate::field_codecs::{AtMost, BoundedBytes, PATH, ShownPath, TEXT, Varint, first_of, list};
+use crate::filter::definition::FilterOptions;
 use crate::limits::{FAILED_ENTRIES_MAX, FILE_READ_MAX, LISTED_ENTRIES_MAX};
 use crate::path::Name;
+use crate::watch::ChangedPart;
 
 wire_struct! {
     /// Request for a file session.
@@ -80,6 +82,15 @@ wire_enum! {
             /// Whether a directory is removed with everything below.
             is_recursive: bool,
         } = 9,
+        /// Watch a directory and everything below; the answer is Watching. A session watches one directory.
+        Watch {
+            /// Its path in bytes.
+            path: Vec<u8> as PATH,
+            /// Changes of excluded paths do not count. Filter files of directories play no part.
+            filters: FilterOptions,
+        } = 10,
+        /// Wait for settled changes in the watched directory; the answer is Changed.
+        NextChanges = 11,
     }
 }
 
@@ -132,6 +143,21 @@ wire_enum! {
             /// What stays.
             failures: FailedEntries,
         } = 10,
+        /// The directory is watched.
+        Watching(coverage: WatchCoverage) = 11,
+        /// What has changed since the last answer.
+        Changed(part: ChangedPart) = 12,
+    }
+}
+
+wire_struct! {
+    /// The reach of a watch.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct WatchCoverage {
+        /// Number of watched directories.
+        pub directories: u64 as Varint,
+        /// Whether other hosts may change the file system unnoticed.
+        pub is_shared: bool,
     }
 }
 

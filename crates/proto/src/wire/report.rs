@@ -302,9 +302,11 @@ pub(super) mod tests {
     use crate::limits::{FIGURE_MAX, PATH_MAX};
     use crate::path::Name;
     use crate::sync::ChangeKind;
+    use crate::watch::ChangedPart;
     use crate::wire::address::tests::local;
     use crate::wire::counters::{PathFigures, ReadBackBytes};
     use crate::wire::expansion::PatternMatch;
+    use crate::wire::file_session::WatchCoverage;
     use crate::wire::file_session::{DiskUsage, FailedEntries, FileFailure, FoundEntry, OpenFileVersion};
     use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::samples::replica_answers;
@@ -414,6 +416,8 @@ pub(super) mod tests {
             }),
             WorkerMessage::FileAnswer(FileAnswer::Measured(DiskUsage { failures: failures.clone(), ..usage })),
             WorkerMessage::FileAnswer(FileAnswer::Removed { entries: 7, failures }),
+            WorkerMessage::FileAnswer(FileAnswer::Watching(WatchCoverage { directories: 7, is_shared: true })),
+            WorkerMessage::FileAnswer(FileAnswer::Changed(ChangedPart::Everything)),
             WorkerMessage::Expanded(ExpandedPatterns {
                 matches: vec![PatternMatch { pattern: 1, alternative: 999, path: b"a\xff".to_vec() }],
             }),

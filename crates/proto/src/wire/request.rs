@@ -453,6 +453,8 @@ mod tests {
             ControllerMessage::FileOperation(FileOperation::Measure { path: b"a".to_vec() }),
             ControllerMessage::FileOperation(FileOperation::MakeDirectory { path: b"a".to_vec(), has_parents: true }),
             ControllerMessage::FileOperation(FileOperation::Remove { path: b"a".to_vec(), is_recursive: true }),
+            ControllerMessage::FileOperation(FileOperation::Watch { path: b"a".to_vec(), filters: Default::default() }),
+            ControllerMessage::FileOperation(FileOperation::NextChanges),
             ControllerMessage::Expand(ExpandRequest { base: Some(b"/d".to_vec()), patterns: vec![b"*\xff".to_vec()] }),
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::SourceBatch(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),

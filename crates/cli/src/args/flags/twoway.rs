@@ -14,6 +14,7 @@ options! {
     KEEP_BOTH: Switch = row("keep-both", None, Nothing, Syncing, "keep the loser of a conflict as NAME.conflict-HOST-DATE.EXT").switch();
     INTERACTIVE: Switch = row("interactive", None, Nothing, Syncing, "ask about each conflict before anything changes").switch();
     BATCH: Switch = row("batch", None, Nothing, Syncing, "ask nothing: refuse what needs a confirmation").switch();
+    WATCH.with_help("stay, and synchronise again whenever a side has changed");
     MAX_DELETE.with_help("delete up to N entries of a side without asking (default: half of them, at most 1000, at least 10)");
     ALLOW_EMPTY_SOURCE.with_help("delete everything at a side if the other side has become empty");
     BACKUP_DIR.with_help("keep replaced and deleted files in DIR at each side (relative to the replica)");

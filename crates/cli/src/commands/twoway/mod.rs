@@ -22,6 +22,7 @@ use haul_proto::path::escape;
 use haul_proto::twoway::ReplicaSide;
 use haul_proto::twoway::limits::DeletionDoubt;
 use haul_proto::twoway::plan::TwowayPlan;
+use haul_proto::watch::ChangedPart;
 use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::json::encode;
@@ -33,15 +34,20 @@ use self::lines::{TwowayLine, ended, planned};
 use self::shown::{notice_text, plan_text, summary_text};
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
+use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, flags};
+use crate::args::{Dialect, UsageError, contradiction, flags};
 use crate::commands::configured::between;
 use crate::commands::own_program::own_program;
+use crate::commands::watch::{WatchedRoot, repeat};
 use crate::resolve::plan;
 use crate::signals::Watch;
 
 /// Why a name is left out at a file system that folds case.
 const FOLDED: &str = "this file system takes an existing name, spelled differently, for the same\nrename one of them";
+/// Options without a meaning for several runs.
+const OF_ONE_RUN: [&OptionRow; 3] =
+    [&flags::twoway::PLAN.row, &flags::twoway::PLAN_FILE.row, &flags::twoway::INTERACTIVE.row];
 /// Largest file of a reviewed plan.
 const PLAN_FILE_MAX: u64 = 1 << 30;
 
@@ -110,8 +116,34 @@ fn synchronise(own: &Values, copy: &Values, roots: [OsString; 2]) -> anyhow::Res
     let cancel = Cancel::new();
     let control = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), control.rate().clone(), None)?;
-    let mut command = TwowayCommand { own, is_json: own.is_set(&flags::JSON), is_quiet: values.is_set(&flags::QUIET) };
-    let ended = watch.during(|| command.run(spec, rules, &cancel, &control));
+    let (is_json, is_quiet) = (own.is_set(&flags::JSON), values.is_set(&flags::QUIET));
+    let mut command = TwowayCommand { own, is_json, is_quiet, is_follow_up: false };
+    if !own.is_set(&flags::WATCH) {
+        return result_of(watch.during(|| command.run(spec, rules, &cancel, &control)), &cancel);
+    }
+    if let Some(row) = own.first_of(&OF_ONE_RUN) {
+        return Err(contradiction(&flags::WATCH, row).into());
+    }
+    let watched = ReplicaSide::BOTH.map(|side| WatchedRoot {
+        root: spec.roots[side.index()].clone(),
+        access: spec.access_at(side),
+        filters: spec.replica.filters.clone(),
+    });
+    repeat(watched.into(), is_quiet || is_json, &cancel, |part| {
+        let mut spec = spec.clone();
+        if let ChangedPart::Paths(paths) = part {
+            // The roots' own properties stay.
+            if paths.iter().all(|changed| changed.path.is_empty()) {
+                return Ok(Exit::Done);
+            }
+            spec.replica.filters.changed = Some(paths.clone());
+            command.is_follow_up = true;
+        }
+        result_of(watch.during(|| command.run(spec, rules.clone(), &cancel, &control)), &cancel)
+    })
+}
+
+fn result_of(ended: anyhow::Result<Exit>, cancel: &Cancel) -> anyhow::Result<Exit> {
     match ended {
         Err(error) if cancel.is_cancelled() && error.is::<Error>() => Ok(report(&Error::Interrupted)),
         Err(error) => match error.downcast::<Error>() {
@@ -137,6 +169,8 @@ struct TwowayCommand<'v> {
     own: &'v Values,
     is_json: bool,
     is_quiet: bool,
+    /// A run after a change says nothing if there is nothing to do: its own changes are followed by one.
+    is_follow_up: bool,
 }
 
 impl TwowayCommand<'_> {
@@ -162,6 +196,10 @@ impl TwowayCommand<'_> {
         let folded = run.without_folded_names(&mut plan)?;
         for (side, path) in &folded {
             show::stderr().failure(&run.label(*side), path.as_bytes(), FOLDED);
+        }
+        if self.is_follow_up && plan.actions.is_empty() && plan.conflicts.is_empty() && folded.is_empty() {
+            run.record(&plan, &TwowayResults::default())?;
+            return Ok(Exit::Done);
         }
         let is_only_shown = self.own.is_set(&flags::twoway::PLAN);
         if is_only_shown || !self.is_quiet || self.is_json {

@@ -107,6 +107,9 @@ impl<'a> TransferController<'a> {
         if self.copy.options.source.filters.has_rsync_rules() {
             self.workers.require(Features::RSYNC_RULES)?;
         }
+        if self.copy.options.source.filters.changed.is_some() {
+            self.workers.require(Features::WATCH)?;
+        }
         match self.copy.options.streams.network.transport {
             Transport::Ssh => self.connection.forbid_direct(),
             _ if self.workers.is_one() => {}

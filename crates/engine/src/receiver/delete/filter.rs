@@ -50,7 +50,7 @@ impl TargetFilter {
     /// Filters from the controller.
     pub fn new(request: &TargetRequest) -> Self {
         let filters = &request.filters;
-        if filters.lists.is_empty() && filters.files.is_empty() {
+        if filters.lists.is_empty() && filters.files.is_empty() && filters.changed.is_none() {
             return Self(None);
         }
         let side = FilterSide::Target { deletes_excluded: request.sync.delete_filtered };

@@ -140,10 +140,11 @@ impl Removals {
     }
 
     /// As [`Self::names_for`], for the directory of a source argument: without `--max-delete`, an empty one deletes
-    /// nothing.
+    /// nothing. Among changed paths alone, no name says nothing about the directory.
     pub(crate) fn names_for_argument(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let names = self.names_for(dir, above)?;
-        Some(if self.copy.request.sync.delete_max.is_none() { names.of_argument() } else { names })
+        let is_guarded = self.copy.request.sync.delete_max.is_none() && self.copy.request.filters.changed.is_none();
+        Some(if is_guarded { names.of_argument() } else { names })
     }
 
     /// Whether a directory of the target belongs to a single source, so that names absent from that source are
