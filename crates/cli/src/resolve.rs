@@ -299,7 +299,7 @@ fn partial(values: &Values) -> PartialOptions {
         small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::JOURNAL_DIR),
         keep: resume && !values.is_set(&flags::NO_KEEP),
         journal_dir: journal_dir.map(|dir| dir.as_bytes().to_vec()),
-        foreign_dir: Vec::new(),
+        ..PartialOptions::NONE
     }
 }
 

@@ -118,6 +118,11 @@ wire_struct! {
         /// Directory of another program's partial files, in each directory: a complete file's is removed, with the
         /// directory once that is empty. Empty: none.
         pub foreign_dir: Vec<u8> as PATH,
+        /// Directory of temporary files, relative to the destination. Empty, or for files on another file system: beside
+        /// their final names.
+        pub temp_dir: Vec<u8> as PATH,
+        /// Create a missing `temp_dir`.
+        pub make_temp_dir: bool,
     }
 }
 
@@ -128,8 +133,15 @@ pub const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
 
 impl PartialOptions {
     /// Options of a copy without partial files.
-    pub const NONE: Self =
-        Self { resume: false, small_journals: false, keep: false, journal_dir: None, foreign_dir: Vec::new() };
+    pub const NONE: Self = Self {
+        resume: false,
+        small_journals: false,
+        keep: false,
+        journal_dir: None,
+        foreign_dir: Vec::new(),
+        temp_dir: Vec::new(),
+        make_temp_dir: false,
+    };
 
     /// Size in bytes of the smallest file with a journal. Smaller ones are quickly resent.
     pub fn journal_file_min(&self) -> u64 {

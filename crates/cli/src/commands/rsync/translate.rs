@@ -63,8 +63,13 @@ pub struct RsyncMeaning {
     pub shown_backups: Option<BackupPlace>,
     /// `--append`, `--append-verify`.
     pub appends: bool,
+    /// Files are changed in place.
+    pub is_in_place: bool,
     /// `--temp-dir`.
     pub temp_dir: Option<OsString>,
+    /// An absolute `--partial-dir` with `--delay-updates`, which collects complete files: another directory of
+    /// temporary files, created if missing.
+    pub staging_dir: Option<OsString>,
     /// `--insecure-links`.
     pub follows_all_links: bool,
     /// `-K`.
@@ -143,6 +148,10 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         keeps_executability: is_on("executability"),
         appends: is_on("append") || is_on("append-verify"),
         temp_dir: effective.argument("temp-dir").map(OsStr::to_owned),
+        staging_dir: effective
+            .argument("partial-dir")
+            .filter(|directory| directory.as_bytes().starts_with(b"/") && is_on("delay-updates"))
+            .map(OsStr::to_owned),
         follows_all_links: is_on("insecure-links"),
         keeps_dirlinks: is_on("keep-dirlinks"),
         replaces_trees: is_on("force"),
@@ -224,7 +233,8 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     let is_in_place = meaning.appends || is_on("inplace");
     // The old file stays as a backup or in an earlier copy, or it is not changed at all.
     let keeps_old = backups.is_some() || is_on("link-dest") || is_on("ignore-existing");
-    if is_in_place && !keeps_old {
+    meaning.is_in_place = is_in_place && !keeps_old;
+    if meaning.is_in_place {
         words.push("--inplace".into());
     }
     meaning.earlier = earlier(line)?;
