@@ -427,7 +427,8 @@ fn hold_metadata(metadata: &MetadataOptions, is_copy: bool) -> Result<(), Client
     if (rights.any() || *executability) && is_copy {
         return Err(ClientRefusal::OwnersAndModes);
     }
-    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *preserve;
+    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials, without_capabilities: _ } =
+        *preserve;
     if attributes || acls {
         return Err(ClientRefusal::Attributes);
     }

@@ -89,6 +89,13 @@ wire_struct! {
     }
 }
 
+impl ParentMetadata {
+    /// Whether existing directories get all metadata of the source.
+    pub fn is_all(self) -> bool {
+        matches!(self, Self::All | Self::AllFromBase)
+    }
+}
+
 wire_enum! {
     /// Metadata of the directories between the target and the source arguments.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -100,6 +107,8 @@ wire_enum! {
         All = 1,
         /// New ones get the default mode. A link to a directory in the place of one is followed.
         Nothing = 2,
+        /// As All, and the target gets the metadata of the base directory.
+        AllFromBase = 3,
     }
 }
 

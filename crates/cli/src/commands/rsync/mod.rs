@@ -22,7 +22,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 
-use haul_base::copy::spec::{ChecksumOptions, ChecksumReference, PartialOptions, Retries};
+use haul_base::copy::spec::{ChecksumOptions, ChecksumReference, ParentMetadata, PartialOptions, Retries};
 use haul_control::operand::host_prefix;
 use haul_engine::fs::trusted_links::{LinkRules, open_directory};
 use haul_proto::path::escape;
@@ -116,6 +116,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         *partial = PartialOptions { foreign_dir, temp_dir, make_temp_dir, ..PartialOptions::NONE };
     }
     plan.copy.options.metadata.executability = meaning.keeps_executability;
+    plan.copy.options.metadata.preserve.without_capabilities = meaning.without_capabilities;
     plan.copy.options.source.skip.missing = meaning.ignores_missing;
     plan.copy.options.source.skip.device_contents = true;
     // All kinds of entries are listed.
@@ -245,6 +246,14 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>, links: LinkR
     }
     let last = operands.len().saturating_sub(1);
     let mut base: Option<Vec<u8>> = None;
+    // The leading dot is an entry of its own: the target.
+    let has_dot = operands[..last].iter().any(|source| {
+        let path = &source.as_bytes()[host_prefix(source).len()..];
+        path.strip_prefix(b"./").is_some_and(|rest| !rest.is_empty() && !path.windows(3).any(|dots| dots == b"/./"))
+    });
+    if has_dot && meaning.parents == ParentMetadata::All {
+        meaning.parents = ParentMetadata::AllFromBase;
+    }
     for source in &mut operands[..last] {
         let (host, path) = source.as_bytes().split_at(host_prefix(source).len());
         let (of_path, rest) = match path.windows(3).position(|dots| dots == b"/./") {

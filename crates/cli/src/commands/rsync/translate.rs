@@ -9,7 +9,7 @@ use haul_proto::limits::LINK_DESTS_MAX;
 
 use super::choices::{choices, digest};
 use super::effective::{Effective, name};
-use super::rules::{partial_dir, rules};
+use super::rules::{SECURITY, attribute_rules, partial_dir, rules};
 use super::stop_time::stop;
 use super::words::{RsyncLine, TypedOption};
 use crate::args::UsageError;
@@ -57,6 +57,8 @@ pub struct RsyncMeaning {
     pub ignores_missing: bool,
     /// `-E`.
     pub keeps_executability: bool,
+    /// A rule (`-x`) excludes file capabilities.
+    pub without_capabilities: bool,
     /// Filter rules, in their order.
     pub rules: Vec<(RsyncRuleOption, Vec<u8>)>,
     /// Backups that are named in lines of their own (`--info=backup`).
@@ -167,6 +169,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         makes_path: is_on("mkpath"),
         is_human: is_on("human-readable"),
         shows_bytes: is_on("8-bit-output"),
+        without_capabilities: attribute_rules(line).any(|pattern| pattern == SECURITY),
         rules: rules(line, &effective),
         ..RsyncMeaning::default()
     };
