@@ -285,7 +285,10 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
             ..SkipOptions::default()
         },
         modes: mode_rules(values)?,
-        live: LiveSourceOptions { refuse_growing: values.is_set(&flags::REFUSE_GROWING), is_planned: false },
+        live: LiveSourceOptions {
+            refuse_growing: values.is_set(&flags::REFUSE_GROWING),
+            ..LiveSourceOptions::default()
+        },
         ..SourceOptions::default()
     })
 }

@@ -38,6 +38,8 @@ wire_struct! {
     pub struct LiveSourceOptions {
         /// Fail a file that grows.
         pub refuse_growing: bool,
+        /// Start a small file over once if it grows before it is read.
+        pub restart_growing: bool,
         /// Listed arguments were found by an earlier walk below the base: one that is gone has vanished.
         pub is_planned: bool,
     }

@@ -119,6 +119,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     plan.copy.options.metadata.preserve.without_capabilities = meaning.without_capabilities;
     plan.copy.options.source.skip.missing = meaning.ignores_missing;
     plan.copy.options.source.skip.device_contents = true;
+    plan.copy.options.source.live.restart_growing = true;
     // All kinds of entries are listed.
     plan.copy.options.metadata.preserve.devices |= meaning.lists_only;
     plan.copy.options.metadata.preserve.specials |= meaning.lists_only;
