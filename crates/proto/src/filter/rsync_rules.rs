@@ -107,9 +107,7 @@ enum RsyncRuleFault {
     Unknown,
     #[error("modifier {0:?} is not valid in this rule")]
     Modifier(char),
-    #[error(
-        "rules for absolute paths (/) and for extended attributes (x) other than -x system.* and -x security.* are not supported"
-    )]
+    #[error("rules for absolute paths (/) and for extended attributes (x) are not supported")]
     Unsupported,
     #[error("a rule without a pattern or file name")]
     Empty,

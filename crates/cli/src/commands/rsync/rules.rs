@@ -70,3 +70,19 @@ pub(super) fn rules(line: &RsyncLine, effective: &Effective<'_>) -> Vec<(RsyncRu
     }
     rules
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_for_attributes_concern_whole_namespaces_that_are_not_copied() {
+        let line =
+            |rules: &[&str]| RsyncLine::parse(rules.iter().map(|rule| format!("-f{rule}").into()).collect()).unwrap();
+        let typed = line(&["-x_system.*", "exclude,x security.*", "- a"]);
+        assert_eq!(attribute_rules(&typed).collect::<Vec<_>>(), [b"system.*", SECURITY]);
+        assert_eq!(rules(&typed, &Effective::of(&typed)), [(RsyncRuleOption::Filter, b"- a".to_vec())]);
+        let typed = line(&["-x user.*", "+x security.*", "-x security.capability"]);
+        assert_eq!((attribute_rules(&typed).count(), rules(&typed, &Effective::of(&typed)).len()), (0, 3));
+    }
+}

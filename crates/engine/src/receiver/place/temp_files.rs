@@ -581,6 +581,26 @@ mod tests {
     }
 
     #[test]
+    fn files_of_a_temporary_directory_move_to_their_final_names() {
+        let (place, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(place.path().join("sub")).unwrap();
+        let names = |dir: &std::path::Path| fs::read_dir(dir).unwrap().count();
+        let dir = Dir::open_root(elsewhere.path()).unwrap();
+        let temp_files = TempFiles { elsewhere: Some(dir), ..TempFiles::default() };
+        let paths = [path(place.path(), true), path(&place.path().join("sub"), true)];
+        let files = paths.each_ref().map(|path| temp_files.open(path, None, None, &hasty()).unwrap());
+        assert_eq!((names(place.path()), names(elsewhere.path())), (1, 2));
+        for (path, file) in paths.iter().zip(&files) {
+            rustix::io::write(file, path.dir.path_of(b"").as_slice()).unwrap();
+            temp_files.finish(path, file).unwrap();
+        }
+        assert_eq!((names(place.path()), names(&place.path().join("sub")), names(elsewhere.path())), (2, 1, 0));
+        let discarded = temp_files.open(&paths[0], None, None, &hasty()).unwrap();
+        temp_files.discard(&paths[0]);
+        assert_eq!((names(elsewhere.path()), FileStat::at_fd(&discarded).unwrap().names), (0, 0));
+    }
+
+    #[test]
     fn an_occupied_temporary_name_blocks_no_copy() {
         use std::os::unix::fs::symlink;
         let place = tempfile::tempdir().unwrap();
