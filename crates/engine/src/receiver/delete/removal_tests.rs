@@ -363,19 +363,17 @@ fn backups_on_another_file_system_are_copies() {
     let paths = ["a/b", "c", "d"];
     let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
     let backup_dir = elsewhere.path().join("old");
-    let sync = SyncOptions { backup_dir: backup_dir.as_os_str().as_bytes().to_vec(), ..replacing() };
+    let sync = SyncOptions { backup_dir: backup_dir.clone().into_os_string().into_encoded_bytes(), ..replacing() };
     let site = Site::new(&paths, sync);
     if device(elsewhere.path()) == device(&site.root()) {
         return;
     }
     fs::remove_file(site.root().join("d")).unwrap();
-    std::os::unix::fs::symlink("to", site.root().join("d")).unwrap();
+    symlink("to", site.root().join("d")).unwrap();
     fs::write(backup_dir.join("c"), "an earlier backup").unwrap();
     fs::set_permissions(site.root().join("c"), fs::Permissions::from_mode(0o640)).unwrap();
     let expected = ["c", "a/b"].map(|path| fs::metadata(site.root().join(path)).unwrap());
-    let dir = Dir::open_root(&site.root()).unwrap();
-    let name = |name: &str| Name::new(name.as_bytes()).unwrap();
-    let removals = &site.receiver.parts.removals;
+    let (dir, removals) = (site.dir(), &site.target.parts.removals);
     removals.back_up(&dir, &name("c")).unwrap();
     assert!(site.root().join("c").exists());
     assert!(removals.remove_or_back_up(&dir.child(&name("a")).unwrap(), &name("b")).unwrap());
