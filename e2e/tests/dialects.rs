@@ -77,7 +77,7 @@ const LINES: &[(&str, i32)] = &[
     ("-a --append -W s/ t", 1),
     ("-aO --temp-dir=. s/ t", 0),
     ("-a --temp-dir=../missing s/ t", 1),
-    ("-a --temp-dir=../o s/ t", 0),
+    ("-aO --temp-dir=dir s/ t", 0),
     ("-aiR ./s/dir k", 0),
     ("-aiR ./s/dir s/a k", 0),
     ("-aX -f-x_system.* --filter='-x security.*' s/ t", 0),
