@@ -5,9 +5,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use haul_e2e::{
-    Attributes, ProgramRun, Remote, Sandbox, compare_with, contents, haul_binary, listing, set_mtime, shell,
+    Attributes, ProgramRun, Remote, Sandbox, compare_with, contents, haul_binary, listing, set_mtime, shell, within,
 };
 
 /// Lines of rsync, with its exit status. The source is `s`, the target `t`, which holds an older copy and an extra file.
@@ -76,6 +77,11 @@ const LINES: &[(&str, i32)] = &[
     ("-a --append -W s/ t", 1),
     ("-aO --temp-dir=. s/ t", 0),
     ("-a --temp-dir=../missing s/ t", 1),
+    ("-aO --temp-dir=dir s/ t", 0),
+    ("-aiR ./s/dir k", 0),
+    ("-aiR ./s/dir s/a k", 0),
+    ("-aX -f-x_system.* --filter='-x security.*' s/ t", 0),
+    ("-aX --filter='-x user.*' s/ t", 1),
     ("-a --partial-dir=.parts s/ t", 0),
     ("-aKO s/ k", 0),
     ("-a s/ k", 0),
@@ -321,7 +327,11 @@ fn links_of_other_users_lead_nowhere_below_a_target() {
     sandbox.file("s/dir/a", "new");
     sandbox.file("t/outside/dir/a", "old");
     let before = listing(&sandbox.path("t/outside"));
-    for (line, link, status) in [("-aK s/ t", "dir", 0), ("-aI --backup-dir=kept s/ t", "kept", 3)] {
+    for (line, link, status) in [
+        ("-aK s/ t", "dir", 0),
+        ("-aI --backup-dir=kept s/ t", "kept", 3),
+        ("-aI --temp-dir=unfinished s/ t", "unfinished", 3),
+    ] {
         let link = sandbox.path("t").join(link);
         symlink("outside/dir", &link).unwrap();
         lchown(&link, Some(65534), None).unwrap();
@@ -330,6 +340,49 @@ fn links_of_other_users_lead_nowhere_below_a_target() {
         assert_eq!(listing(&sandbox.path("t/outside")), before, "{line}");
     }
     assert_eq!(contents(&sandbox.path("t/dir/a")), b"new");
+}
+
+#[test]
+fn files_are_completed_in_the_directory_of_an_option() {
+    let sandbox = Sandbox::new();
+    sandbox.file("s/dir/a", "in a directory");
+    sandbox.file("s/a", "new");
+    sandbox.file("unfinished/other", "other");
+    sandbox.dir("real");
+    symlink("real", sandbox.path("link")).unwrap();
+    let parts = sandbox.path("parts/deep").into_os_string().into_string().unwrap();
+    for (options, directory, kept) in [
+        ("--temp-dir=../unfinished", "unfinished", &["other"][..]),
+        ("--temp-dir=../link", "real", &[]),
+        (&format!("--delay-updates --partial-dir={parts}"), "parts/deep", &[]),
+    ] {
+        sandbox.file("t/a", "old");
+        let directory = sandbox.path(directory);
+        if directory.exists() {
+            set_mtime(&directory, 1_000_000_000, 0);
+        }
+        shell(&sandbox, &format!("exec \"$0\" rsync -aI {options} s/ t")).run().succeeds();
+        assert_eq!(contents(&sandbox.path("t/a")), b"new", "{options}");
+        assert_eq!(contents(&sandbox.path("t/dir/a")), b"in a directory", "{options}");
+        assert_eq!(listing(&sandbox.path("t")), ["a", "dir"], "{options}");
+        assert_eq!(listing(&directory), kept, "{options}");
+        let age = fs::metadata(&directory).unwrap().modified().unwrap().elapsed().unwrap();
+        assert!(age.as_secs() < 3600, "{options}: unused");
+    }
+}
+
+#[test]
+fn a_small_file_that_grows_before_its_turn_is_copied_whole() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("s/a", 3_000_000);
+    let log = sandbox.file("s/b", "begins");
+    let running = shell(&sandbox, "exec \"$0\" rsync -a --bwlimit=1500 s/ t").start();
+    assert!(within(Duration::from_secs(60), || {
+        fs::read_dir(sandbox.path("t")).is_ok_and(|entries| entries.count() > 0)
+    }));
+    fs::write(&log, "begins and ends").unwrap();
+    ProgramRun::of(running).succeeds();
+    assert_eq!(contents(&sandbox.path("t/b")), b"begins and ends");
 }
 
 #[test]

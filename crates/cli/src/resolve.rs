@@ -285,7 +285,10 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
             ..SkipOptions::default()
         },
         modes: mode_rules(values)?,
-        live: LiveSourceOptions { refuse_growing: values.is_set(&flags::REFUSE_GROWING), is_planned: false },
+        live: LiveSourceOptions {
+            refuse_growing: values.is_set(&flags::REFUSE_GROWING),
+            ..LiveSourceOptions::default()
+        },
         ..SourceOptions::default()
     })
 }
@@ -299,7 +302,7 @@ fn partial(values: &Values) -> PartialOptions {
         small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::JOURNAL_DIR),
         keep: resume && !values.is_set(&flags::NO_KEEP),
         journal_dir: journal_dir.map(|dir| dir.as_bytes().to_vec()),
-        foreign_dir: Vec::new(),
+        ..PartialOptions::NONE
     }
 }
 

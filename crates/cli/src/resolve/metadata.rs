@@ -31,6 +31,7 @@ fn properties(values: &Values) -> Result<PreserveOptions, UsageError> {
         // Without root, --devices fails, and rsync's -a leaves devices out.
         devices: values.is_set(&flags::DEVICES) || is_archive && rustix::process::geteuid().is_root(),
         specials: values.is_set(&flags::SPECIALS) || is_archive,
+        without_capabilities: false,
     })
 }
 

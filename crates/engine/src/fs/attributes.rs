@@ -129,7 +129,7 @@ fn set_mode(file: impl AsFd, mode: u16) -> io::Result<()> {
 fn is_preserved(name: &[u8], preserve: PreserveOptions) -> bool {
     match name {
         name if is_acl(name) => preserve.acls,
-        b"security.capability" => preserve.attributes,
+        b"security.capability" => preserve.attributes && !preserve.without_capabilities,
         name => preserve.attributes && (name.starts_with(b"user.") || name.starts_with(b"trusted.")),
     }
 }
@@ -173,6 +173,7 @@ mod tests {
         acls: false,
         devices: false,
         specials: false,
+        without_capabilities: false,
     };
 
     #[test]

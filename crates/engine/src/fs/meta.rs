@@ -8,7 +8,7 @@ use haul_proto::entry::{DeviceNumber, EntryMetadata, FileVersion, SpecialFile, T
 use haul_proto::path::Name;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, fchown,
-    fstat, futimens, major, minor, openat, statat, utimensat,
+    fstat, futimens, major, makedev, minor, mknodat, openat, statat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -283,6 +283,18 @@ pub fn apply_to_node(
         applied.refused_time = refusal(utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW))?;
     }
     Ok(applied)
+}
+
+/// Creates a device, FIFO or socket, accessible to its owner only.
+pub fn make_node(dir: impl AsFd, name: &Name, node: SpecialFile) -> rustix::io::Result<()> {
+    let number = |DeviceNumber { major, minor }| makedev(major, minor);
+    let (kind, device) = match node {
+        SpecialFile::Character(device) => (FileType::CharacterDevice, number(device)),
+        SpecialFile::Block(device) => (FileType::BlockDevice, number(device)),
+        SpecialFile::Fifo => (FileType::Fifo, 0),
+        SpecialFile::Socket => (FileType::Socket, 0),
+    };
+    mknodat(dir, name.as_bytes(), kind, Mode::from_raw_mode(0o600), device)
 }
 
 /// Sets the mode of an `O_PATH` descriptor's file: possible only through proc(5).

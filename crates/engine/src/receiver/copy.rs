@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haul_base::copy::account::{WorkDone, WorkKind};
 use haul_base::copy::allowance::Allowance;
 use haul_base::sys::describe::describe;
-use haul_proto::entry::{Entry, EntryKind, Timestamp};
+use haul_proto::entry::{Entry, EntryKind, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::{EntryExtras, ExtrasFilter};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::CopyNumber;
@@ -380,13 +380,29 @@ impl ReceiverCopy {
         if !self.request.sync.tells_unchanged || self.destination.is_new || dir.is_absent() || dir.parent().is_some() {
             return;
         }
-        let Ok(there) = dir.fd().and_then(|fd| FileStat::at_fd(&*fd)) else { return };
-        let metadata = &self.request.metadata;
-        let has_time = !metadata.times.of(&entry.kind) || there.meta.modified == entry.meta.modified;
-        let has_mode = !metadata.rights.mode || there.meta.mode == entry.meta.mode;
-        let reasons = ChangeReasons::default().and(ChangeReasons::TIME, !has_time).and(ChangeReasons::MODE, !has_mode);
+        let Some(reasons) = self.target_reasons(dir, &entry.meta) else { return };
         let change = if reasons.is_empty() { ChangeKind::Unchanged } else { ChangeKind::Adjusted(reasons) };
         self.report_item(Vec::new, entry.into(), change);
+    }
+
+    /// Reports the target itself, if the metadata of the base changes it.
+    pub(crate) fn report_base(&self, dir: &Dir, base: &EntryMetadata) {
+        if self.destination.is_new || dir.is_absent() {
+            return;
+        }
+        let entry =
+            ReportedEntry { modified: Some(base.modified), ..ReportedEntry::without_source(EntryKind::Directory) };
+        if let Some(reasons) = self.target_reasons(dir, base).filter(|reasons| !reasons.is_empty()) {
+            self.report_item(Vec::new, entry, ChangeKind::Adjusted(reasons));
+        }
+    }
+
+    fn target_reasons(&self, dir: &Dir, meta: &EntryMetadata) -> Option<ChangeReasons> {
+        let there = dir.fd().and_then(|fd| FileStat::at_fd(&*fd)).ok()?.meta;
+        let metadata = &self.request.metadata;
+        let has_time = !metadata.times.directories || there.modified == meta.modified;
+        let has_mode = !metadata.rights.mode || there.mode == meta.mode;
+        Some(ChangeReasons::default().and(ChangeReasons::TIME, !has_time).and(ChangeReasons::MODE, !has_mode))
     }
 
     /// Displayed path of a position, below the destination.

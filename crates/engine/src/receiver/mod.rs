@@ -67,6 +67,7 @@ use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::{self, RefusedRequest};
 use crate::receiver::place::directory_locks::DirectoryLocks;
 use crate::receiver::place::journal::JournalLocation;
+use crate::receiver::place::temp_dir;
 use crate::receiver::receive::FrameReceiver;
 use crate::receiver::receive::partial_verification::PartialVerifier;
 pub use crate::receiver::session::StreamRequest;
@@ -85,7 +86,7 @@ pub struct TargetReceiver {
 }
 
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
-    let PartialOptions { resume, small_journals, keep: _, journal_dir, foreign_dir: _ } = &request.partial;
+    let PartialOptions { resume, small_journals, journal_dir, .. } = &request.partial;
     let directory = journal_dir.as_deref().map(|directory| Path::new(OsStr::from_bytes(directory)));
     JournalLocation::new(*resume, *small_journals, directory).map_err(|error| {
         let shown = escape(journal_dir.as_deref().unwrap_or_default());
@@ -115,6 +116,7 @@ impl TargetReceiver {
         let link_dests = LinkDests::open(&request.sync, destination.root(&request), &reporter);
         let owners = TargetOwners::new(&request.metadata)?;
         let journals = journals(&request)?;
+        let temp_dir = temp_dir::open(&request, &destination, &quota)?;
         let backup = Backups::prepare(&request, &destination, &quota)?;
         let kept = link_dests.roots().chain(backup.as_ref().and_then(Backups::identity));
         let extraneous = ExtraneousRemoval::prepare(&request, kept)?;
@@ -127,7 +129,7 @@ impl TargetReceiver {
         let removals = Arc::new(Removals::new(&metadata, backup, extraneous));
         let state_dir = context.state_dir.as_deref().filter(|_| copy.writes_trees());
         let directory_locks = DirectoryLocks::open(state_dir);
-        let tree = Arc::new(TargetTree::new(&removals, journals, quota, directory_locks));
+        let tree = Arc::new(TargetTree::new(&removals, journals, temp_dir, quota, directory_locks));
         let deltas = DeltaStage::new(&session, &tree);
         if copy.destination.is_new {
             copy.report_item(Vec::new, ReportedEntry::without_source(EntryKind::Directory), ChangeKind::Made);
@@ -146,9 +148,11 @@ impl TargetReceiver {
     /// Permits access to the destination, earlier copies, backups, journals, locks and remembered trees.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         let kept = self.parts.copy.request.metadata.preserve;
-        // Hard links into an earlier copy, and backups, cross directories, whatever their type.
+        // Hard links into an earlier copy, backups, and files of a temporary directory cross directories.
         let backs_up = self.parts.removals.backup.is_some();
-        let hard_links = kept.hard_links || !self.parts.copy.request.sync.link_dests.is_empty() || backs_up;
+        let temp_dir = self.parts.tree.temp_files.elsewhere();
+        let has_other_directories = !self.parts.copy.request.sync.link_dests.is_empty() || temp_dir.is_some();
+        let hard_links = kept.hard_links || has_other_directories || backs_up;
         let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
         let rights = match self.parts.copy.compares() || self.parts.copy.is_dry() {
             true => ConfineRights::ReadTree,
@@ -162,6 +166,7 @@ impl TargetReceiver {
         self.parts.copy.destination.allow(bounds, rights);
         self.decider.link_dests.allow(bounds, rights);
         self.parts.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
+        temp_dir.iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, rights))));
         self.parts.tree.journals.allow(bounds);
         self.parts.tree.copy_locks.allow(bounds);
     }

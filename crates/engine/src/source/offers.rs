@@ -484,7 +484,7 @@ impl OfferBuilder<'_> {
         }
         let mut item = SourceEntry::file(Arc::clone(&operand.path), place, stat);
         item.removable = self.source.removable(&item, stat).map(Box::new);
-        item.tolerates = self.source.tolerates();
+        item.tolerates = self.source.tolerates(&item);
         let mut entry = self.source.file_entry(entry_place, stat);
         self.source.add_attributes(&mut entry, &item);
         self.source.add_striping(&mut entry, &item, stat.size);
@@ -575,7 +575,7 @@ impl OfferBuilder<'_> {
     fn input(&mut self, operand: &OfferedOperand, file: &Arc<InputFile>) -> Option<()> {
         self.source.count_found(file.stat.size);
         let mut item = SourceEntry::input(Arc::clone(&operand.path), Arc::clone(file));
-        item.tolerates = self.source.tolerates();
+        item.tolerates = self.source.tolerates(&item);
         let entry = self.source.file_entry(EntryLocation::Operand(operand.number), &file.stat);
         let meta = EntryMetadata { modified: now(), ..own_meta() };
         self.offer(Entry { meta, version: None, ..entry }, item).map(drop)

@@ -28,7 +28,7 @@ impl OperandParents {
         Self { base: OsStr::from_bytes(base).into(), known: HashMap::new(), latest: PathBuf::new() }
     }
 
-    /// Metadata of the directories above this source argument, nearest first, up to one without permission. Empty if
+    /// Metadata of the directories above this source argument, nearest first, up to the base or one without permission. Empty if
     /// the directory above it is that of the argument before: it exists at the target by then.
     pub fn metadata(&mut self, operand: &[u8]) -> Vec<EntryMetadata> {
         let path = Path::new(OsStr::from_bytes(operand));
@@ -41,7 +41,7 @@ impl OperandParents {
         if let Some(known) = self.known.get(nearest) {
             return known.clone();
         }
-        let is_below = |dir: &&Path| dir.strip_prefix(&self.base).is_ok_and(|rest| !rest.as_os_str().is_empty());
+        let is_below = |dir: &&Path| dir.starts_with(&self.base);
         let meta = |dir: &Path| lookup::stat(dir).ok().map(|found| FileStat::from(&found).meta);
         let above = nearest.ancestors().take_while(is_below).map_while(meta);
         let above: Vec<_> = above.take(EntryExtras::PARENTS_MAX).collect();
@@ -65,18 +65,18 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().join("base");
         create_dir_all(base.join("a/b")).unwrap();
-        for (dir, mode) in [("a", 0o750), ("a/b", 0o711)] {
+        for (dir, mode) in [("", 0o700), ("a", 0o750), ("a/b", 0o711)] {
             set_permissions(base.join(dir), Permissions::from_mode(mode)).unwrap();
         }
         let bytes = |path: &str| base.join(path).into_os_string().into_encoded_bytes();
         let mut parents = OperandParents::new(base.as_os_str().as_bytes());
         for (operand, expected) in [
-            ("a/b/file", &[0o711, 0o750][..]),
+            ("a/b/file", &[0o711, 0o750, 0o700][..]),
             ("a/b/other", &[]),
-            ("a/b/.", &[0o711, 0o750]),
-            ("a/b", &[0o750]),
-            ("a/b/file", &[0o711, 0o750]),
-            ("file", &[]),
+            ("a/b/.", &[0o711, 0o750, 0o700]),
+            ("a/b", &[0o750, 0o700]),
+            ("a/b/file", &[0o711, 0o750, 0o700]),
+            ("file", &[0o700]),
             ("gone/file", &[]),
         ] {
             let modes: Vec<_> = parents.metadata(&bytes(operand)).iter().map(|meta| meta.mode).collect();

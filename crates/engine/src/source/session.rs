@@ -424,7 +424,8 @@ impl Source {
             return self.fail_for_good(entry, item, &SourceFileError::ChangedSincePlan);
         }
         match item.again(&self.own_unlinks) {
-            Ok(Some((again, stat))) => {
+            Ok(Some((mut again, stat))) => {
+                again.tolerates = self.tolerates(&again);
                 if !self.offer_again(entry, again, &stat) {
                     self.fail_for_good(entry, item, &error);
                 }
@@ -435,8 +436,10 @@ impl Source {
     }
 
     /// The greatest change of a file while it is read that a second reading makes up for.
-    pub(super) fn tolerates(&self) -> FileChange {
-        match self.request.live.refuse_growing {
+    pub(super) fn tolerates(&self, item: &SourceEntry) -> FileChange {
+        let live = &self.request.live;
+        let is_small = item.offered.size <= self.request.settings.frame.pack_file_max();
+        match live.refuse_growing || live.restart_growing && is_small && !item.is_again() {
             // Other runs send the other ranges of the planned version.
             _ if self.request.range.is_some() || self.compares() => FileChange::Nothing,
             true => FileChange::Metadata,

@@ -226,9 +226,11 @@ impl ClientLimits {
     /// Limits what a target does with partial files.
     fn hold_partial(&self, partial: &mut PartialOptions) -> Result<(), ClientRefusal> {
         // A journal is small beside its file.
-        let PartialOptions { resume, small_journals: _, keep, journal_dir, foreign_dir } = partial;
+        let PartialOptions { resume, small_journals: _, keep, journal_dir, foreign_dir, temp_dir, make_temp_dir: _ } =
+            partial;
         // A client may not remove what it has not written.
         foreign_dir.clear();
+        temp_dir.clear();
         if self.access == ServedAccess::Create {
             // An existing partial file may belong to another client.
             (*resume, *keep) = (false, false);
@@ -425,7 +427,8 @@ fn hold_metadata(metadata: &MetadataOptions, is_copy: bool) -> Result<(), Client
     if (rights.any() || *executability) && is_copy {
         return Err(ClientRefusal::OwnersAndModes);
     }
-    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *preserve;
+    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials, without_capabilities: _ } =
+        *preserve;
     if attributes || acls {
         return Err(ClientRefusal::Attributes);
     }

@@ -96,6 +96,8 @@ wire_struct! {
         pub devices: bool,
         /// FIFOs and sockets.
         pub specials: bool,
+        /// Leave file capabilities out of the extended attributes.
+        pub without_capabilities: bool,
     }
 }
 
@@ -136,10 +138,18 @@ mod tests {
     #[test]
     fn all_options_round_trip() {
         for holes in [HolePolicy::Keep, HolePolicy::Make, HolePolicy::Fill] {
-            for bit in 0..5 {
-                let [hard_links, attributes, acls, devices, specials] = [0, 1, 2, 3, 4].map(|other| other == bit);
-                let bytes =
-                    check_round_trip(&PreserveOptions { holes, hard_links, attributes, acls, devices, specials });
+            for bit in 0..6 {
+                let [hard_links, attributes, acls, devices, specials, without_capabilities] =
+                    [0, 1, 2, 3, 4, 5].map(|other| other == bit);
+                let bytes = check_round_trip(&PreserveOptions {
+                    holes,
+                    hard_links,
+                    attributes,
+                    acls,
+                    devices,
+                    specials,
+                    without_capabilities,
+                });
                 assert!(refuses::<PreserveOptions>(&bytes, &[(0, 3)]));
             }
         }

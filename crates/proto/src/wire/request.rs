@@ -400,7 +400,7 @@ mod tests {
                 base: Some(b"/data".to_vec()),
                 links: Symlinks::Ignore,
                 skip: SkipOptions { unreadable: true, other_file_systems: true, ..SkipOptions::default() },
-                live: LiveSourceOptions { refuse_growing: true, is_planned: false },
+                live: LiveSourceOptions { refuse_growing: true, ..LiveSourceOptions::default() },
                 filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
                 rate_bytes_per_s: u64::MAX,

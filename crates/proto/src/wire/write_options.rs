@@ -38,6 +38,8 @@ wire_struct! {
     pub struct LiveSourceOptions {
         /// Fail a file that grows.
         pub refuse_growing: bool,
+        /// Start a small file over once if it grows before it is read.
+        pub restart_growing: bool,
         /// Listed arguments were found by an earlier walk below the base: one that is gone has vanished.
         pub is_planned: bool,
     }
@@ -89,6 +91,13 @@ wire_struct! {
     }
 }
 
+impl ParentMetadata {
+    /// Whether existing directories get all metadata of the source.
+    pub fn is_all(self) -> bool {
+        matches!(self, Self::All | Self::AllFromBase)
+    }
+}
+
 wire_enum! {
     /// Metadata of the directories between the target and the source arguments.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -100,6 +109,8 @@ wire_enum! {
         All = 1,
         /// New ones get the default mode. A link to a directory in the place of one is followed.
         Nothing = 2,
+        /// As All, and the target gets the metadata of the base directory.
+        AllFromBase = 3,
     }
 }
 
@@ -118,6 +129,11 @@ wire_struct! {
         /// Directory of another program's partial files, in each directory: a complete file's is removed, with the
         /// directory once that is empty. Empty: none.
         pub foreign_dir: Vec<u8> as PATH,
+        /// Directory of temporary files, relative to the destination. Empty, or for files on another file system: beside
+        /// their final names.
+        pub temp_dir: Vec<u8> as PATH,
+        /// Create a missing `temp_dir`.
+        pub make_temp_dir: bool,
     }
 }
 
@@ -128,8 +144,15 @@ pub const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
 
 impl PartialOptions {
     /// Options of a copy without partial files.
-    pub const NONE: Self =
-        Self { resume: false, small_journals: false, keep: false, journal_dir: None, foreign_dir: Vec::new() };
+    pub const NONE: Self = Self {
+        resume: false,
+        small_journals: false,
+        keep: false,
+        journal_dir: None,
+        foreign_dir: Vec::new(),
+        temp_dir: Vec::new(),
+        make_temp_dir: false,
+    };
 
     /// Size in bytes of the smallest file with a journal. Smaller ones are quickly resent.
     pub fn journal_file_min(&self) -> u64 {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use haul_base::copy::error::{Error, Outcome};
 use haul_base::copy::event::{ChangeKind, EntryKind, Event, ItemChange, ItemReport, Observer};
 use haul_base::copy::location::{Host, Location};
-use haul_base::copy::spec::CopySpec;
+use haul_base::copy::spec::{CopySpec, ParentMetadata};
 use haul_engine::fs::{MISSING, UNSAFE_LINK};
 use haul_show::Show;
 use haul_show::output_place::OutputPlace;
@@ -317,7 +317,8 @@ impl RsyncLines {
             let source = names().next().unwrap_or_default();
             return Some(source.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec());
         }
-        let has_contents = names().any(|source| source.ends_with(b"/.") || source == b".");
+        let has_contents = names().any(|source| source.ends_with(b"/.") || source == b".")
+            || self.style.parents == ParentMetadata::AllFromBase;
         if item.change == ChangeKind::Made && self.format.is_some() && !self.style.makes_path {
             let line = format!("created directory {}", shown(&self.target));
             self.print(&line);

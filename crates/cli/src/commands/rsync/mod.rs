@@ -22,7 +22,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 
-use haul_base::copy::spec::{ChecksumOptions, ChecksumReference, Retries};
+use haul_base::copy::spec::{ChecksumOptions, ChecksumReference, ParentMetadata, PartialOptions, Retries};
 use haul_control::operand::host_prefix;
 use haul_engine::fs::trusted_links::{LinkRules, open_directory};
 use haul_proto::path::escape;
@@ -106,10 +106,20 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     plan.copy.options.target.directory.parents = meaning.parents;
     plan.copy.options.target.directory.only_parents = true;
     plan.copy.options.target.directory.replaces_special = true;
-    plan.copy.options.target.partial.foreign_dir = std::mem::take(&mut meaning.partial_dir);
+    let partial = &mut plan.copy.options.target.partial;
+    partial.foreign_dir = std::mem::take(&mut meaning.partial_dir);
+    if let Some(directory) = meaning.temp_dir.as_ref().or(meaning.staging_dir.as_ref()).filter(|_| !meaning.is_in_place)
+    {
+        let foreign_dir = std::mem::take(&mut partial.foreign_dir);
+        let (temp_dir, make_temp_dir) = (directory.as_bytes().to_vec(), meaning.temp_dir.is_none());
+        // A later run looks for partial files beside their final names.
+        *partial = PartialOptions { foreign_dir, temp_dir, make_temp_dir, ..PartialOptions::NONE };
+    }
     plan.copy.options.metadata.executability = meaning.keeps_executability;
+    plan.copy.options.metadata.preserve.without_capabilities = meaning.without_capabilities;
     plan.copy.options.source.skip.missing = meaning.ignores_missing;
     plan.copy.options.source.skip.device_contents = true;
+    plan.copy.options.source.live.restart_growing = true;
     // All kinds of entries are listed.
     plan.copy.options.metadata.preserve.devices |= meaning.lists_only;
     plan.copy.options.metadata.preserve.specials |= meaning.lists_only;
@@ -144,7 +154,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     Ok(status.get())
 }
 
-/// `--temp-dir` has to exist at a local target, though haul keeps its unfinished files beside the others.
+/// `--temp-dir` has to exist at a local target.
 fn check_temp_dir(meaning: &RsyncMeaning, operands: &[OsString]) -> Result<(), UsageError> {
     let (Some(directory), Some(target)) = (&meaning.temp_dir, operands.last()) else { return Ok(()) };
     if !host_prefix(target).is_empty() {
@@ -237,6 +247,14 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>, links: LinkR
     }
     let last = operands.len().saturating_sub(1);
     let mut base: Option<Vec<u8>> = None;
+    // The leading dot is an entry of its own: the target.
+    let has_dot = operands[..last].iter().any(|source| {
+        let path = &source.as_bytes()[host_prefix(source).len()..];
+        path.strip_prefix(b"./").is_some_and(|rest| !rest.is_empty() && !path.windows(3).any(|dots| dots == b"/./"))
+    });
+    if has_dot && meaning.parents == ParentMetadata::All {
+        meaning.parents = ParentMetadata::AllFromBase;
+    }
     for source in &mut operands[..last] {
         let (host, path) = source.as_bytes().split_at(host_prefix(source).len());
         let (of_path, rest) = match path.windows(3).position(|dots| dots == b"/./") {

@@ -9,7 +9,7 @@ use haul_proto::limits::LINK_DESTS_MAX;
 
 use super::choices::{choices, digest};
 use super::effective::{Effective, name};
-use super::rules::{partial_dir, rules};
+use super::rules::{SECURITY, attribute_rules, partial_dir, rules};
 use super::stop_time::stop;
 use super::words::{RsyncLine, TypedOption};
 use crate::args::UsageError;
@@ -57,14 +57,21 @@ pub struct RsyncMeaning {
     pub ignores_missing: bool,
     /// `-E`.
     pub keeps_executability: bool,
+    /// A rule (`-x`) excludes file capabilities.
+    pub without_capabilities: bool,
     /// Filter rules, in their order.
     pub rules: Vec<(RsyncRuleOption, Vec<u8>)>,
     /// Backups that are named in lines of their own (`--info=backup`).
     pub shown_backups: Option<BackupPlace>,
     /// `--append`, `--append-verify`.
     pub appends: bool,
+    /// Files are changed in place.
+    pub is_in_place: bool,
     /// `--temp-dir`.
     pub temp_dir: Option<OsString>,
+    /// An absolute `--partial-dir` with `--delay-updates`, which collects complete files: another directory of
+    /// temporary files, created if missing.
+    pub staging_dir: Option<OsString>,
     /// `--insecure-links`.
     pub follows_all_links: bool,
     /// `-K`.
@@ -143,6 +150,10 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         keeps_executability: is_on("executability"),
         appends: is_on("append") || is_on("append-verify"),
         temp_dir: effective.argument("temp-dir").map(OsStr::to_owned),
+        staging_dir: effective
+            .argument("partial-dir")
+            .filter(|directory| directory.as_bytes().starts_with(b"/") && is_on("delay-updates"))
+            .map(OsStr::to_owned),
         follows_all_links: is_on("insecure-links"),
         keeps_dirlinks: is_on("keep-dirlinks"),
         replaces_trees: is_on("force"),
@@ -158,6 +169,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         makes_path: is_on("mkpath"),
         is_human: is_on("human-readable"),
         shows_bytes: is_on("8-bit-output"),
+        without_capabilities: attribute_rules(line).any(|pattern| pattern == SECURITY),
         rules: rules(line, &effective),
         ..RsyncMeaning::default()
     };
@@ -224,7 +236,8 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
     let is_in_place = meaning.appends || is_on("inplace");
     // The old file stays as a backup or in an earlier copy, or it is not changed at all.
     let keeps_old = backups.is_some() || is_on("link-dest") || is_on("ignore-existing");
-    if is_in_place && !keeps_old {
+    meaning.is_in_place = is_in_place && !keeps_old;
+    if meaning.is_in_place {
         words.push("--inplace".into());
     }
     meaning.earlier = earlier(line)?;

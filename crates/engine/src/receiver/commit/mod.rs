@@ -18,13 +18,14 @@ use crate::receiver::parts::ReceiverParts;
 /// Makes complete files durable, reads them back if requested, and gives them their final names and metadata.
 pub struct Committer {
     pub(super) parts: Arc<ReceiverParts>,
-    /// Cleared once the file system refuses nameless files.
+    /// Whether files may be nameless: not in a temporary directory, nor once the file system refuses them.
     pub(super) nameless_files: AtomicBool,
 }
 
 impl Committer {
     pub(super) fn new(parts: &Arc<ReceiverParts>) -> Self {
-        Self { parts: Arc::clone(parts), nameless_files: AtomicBool::new(true) }
+        let are_beside = parts.tree.temp_files.elsewhere().is_none();
+        Self { parts: Arc::clone(parts), nameless_files: AtomicBool::new(are_beside) }
     }
 
     /// Whether files ever wait for fsync before they get their final names. If so,

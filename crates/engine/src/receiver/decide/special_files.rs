@@ -1,14 +1,12 @@
 //! Devices, FIFOs and sockets: created on request, never opened.
 
-use std::os::fd::OwnedFd;
-
-use haul_proto::entry::{DeviceNumber, EntryMetadata, SpecialFile};
+use haul_proto::entry::{EntryMetadata, SpecialFile};
 use haul_proto::overwrite_policy::OverwriteDecision;
-use haul_proto::path::Name;
 use haul_proto::session::step::EntryAnswer;
-use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
+use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
+use crate::fs::meta::make_node;
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
@@ -35,7 +33,7 @@ impl EntryDecider {
             self.parts.metadata.set_node_metadata(place, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }
-        let made = make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node));
+        let made = make_temporary(&dir, &position.name, b"node", |name| make_node(&dir, name, node));
         let temporary = made.map_err(|error| match error {
             Errno::PERM if is_device => FileError::NotRoot,
             error => error.into(),
@@ -73,16 +71,4 @@ impl EntryDecider {
 
 fn is_device(node: SpecialFile) -> bool {
     matches!(node, SpecialFile::Character(_) | SpecialFile::Block(_))
-}
-
-/// Creates it, accessible to its owner only.
-fn make(dir: &OwnedFd, name: &Name, node: SpecialFile) -> Result<(), Errno> {
-    let number = |DeviceNumber { major, minor }| makedev(major, minor);
-    let (kind, device) = match node {
-        SpecialFile::Character(device) => (FileType::CharacterDevice, number(device)),
-        SpecialFile::Block(device) => (FileType::BlockDevice, number(device)),
-        SpecialFile::Fifo => (FileType::Fifo, 0),
-        SpecialFile::Socket => (FileType::Socket, 0),
-    };
-    mknodat(dir, name.as_bytes(), kind, Mode::from_raw_mode(0o600), device)
 }

@@ -2,7 +2,7 @@
 //! the new ones, with a suffix.
 //!
 //! An entry to be replaced is linked there first, so that its name is never missing. Without hard links, it is moved,
-//! as removed entries are. Missing directories are created one component at a time, and no symbolic link is followed.
+//! as removed entries are; onto another file system, both are copied. Missing directories are created one component at a time, and no symbolic link is followed.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,6 +17,7 @@ use haul_base::sys::sync::lock;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::storage::Fsync;
 use rustix::fs::{AtFlags, FileType, Mode, linkat, mkdirat, readlinkat, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -26,6 +27,7 @@ use crate::fs::trusted_links::LinkRules;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, is_unsafe_link, lookup};
 use crate::metrics::counter::add;
 use crate::receiver::delete::Removals;
+use crate::receiver::delete::backup_copy::copy_entry;
 use crate::receiver::place::copy_quota::CopyQuota;
 use crate::receiver::place::destination::{Destination, RefusedRequest, missing_at};
 use crate::receiver::place::error::FileError;
@@ -35,8 +37,6 @@ use crate::receiver::place::temp_names::make_temporary;
 use crate::receiver::source_names::SourceNames;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// Error for a backup directory on another file system.
-const ELSEWHERE: &str = "is not on the target's file system\nuse a directory on the same file system for --backup-dir";
 /// Error for a backup directory that is the target.
 const ITSELF: &str = "is the target itself\nuse another directory for --backup-dir";
 /// Error for an earlier backup of another type.
@@ -45,8 +45,6 @@ const IN_THE_WAY: &str = "the backup directory has another entry of this name\nu
 const TAKEN: &str = "a directory has the name of its backup\nmove it, or use another --suffix";
 /// Error for a name that is too long with its suffix, or is not available.
 const NO_NAME: &str = "its backup cannot have this name with the suffix\nuse another --suffix";
-/// Error for an entry below the target on another file system.
-const OTHER_DISK: &str = "is not on the file system of the backup directory\ncopy that file system separately";
 /// Most remembered directories.
 const KNOWN_MAX: usize = 4096;
 
@@ -58,6 +56,8 @@ pub struct Backups {
     directory: Option<BackupDirectory>,
     /// Whether links that may lead out of the target get none.
     is_safe: bool,
+    /// Whether copies are synced, as files of the target are.
+    to_disk: bool,
 }
 
 /// A directory for backups alone.
@@ -78,8 +78,9 @@ impl Backups {
     ) -> Result<Option<Self>, RefusedRequest> {
         let Some(into) = destination.dir().filter(|_| request.sync.backs_up()) else { return Ok(None) };
         let (suffix, is_safe) = (request.sync.backup_suffix.clone(), request.sync.safe_backups);
+        let to_disk = request.fsync != Fsync::None;
         if request.sync.backup_dir.is_empty() {
-            return Ok(Some(Self { suffix, directory: None, is_safe }));
+            return Ok(Some(Self { suffix, directory: None, is_safe, to_disk }));
         }
         let named = Path::new(OsStr::from_bytes(&request.sync.backup_dir));
         let path = destination.root(request).join(named);
@@ -87,7 +88,7 @@ impl Backups {
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
         let of = |dir| {
             let directory = BackupDirectory { dir, known: Mutex::default(), quota: Arc::clone(quota) };
-            Some(Self { suffix, directory: Some(directory), is_safe })
+            Some(Self { suffix, directory: Some(directory), is_safe, to_disk })
         };
         if request.sync.is_dry {
             return match Dir::open_named(destination.root(request), named, rules) {
@@ -197,6 +198,7 @@ impl Backups {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.move_here(dir, name),
+            Err(Errno::XDEV) => self.copy_here(dir, name, &into, &kept).map(|()| true),
             Err(error) => Err(self.explained(error)),
         }
     }
@@ -215,8 +217,26 @@ impl Backups {
             }
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
+            Err(Errno::XDEV) => {
+                self.copy_here(dir, name, &into, &kept)?;
+                unlinkat(&*from, name.as_bytes(), AtFlags::empty())?;
+                Ok(true)
+            }
             Err(error) => Err(self.explained(error)),
         }
+    }
+
+    /// Copies the entry `name` here from another file system.
+    fn copy_here(&self, dir: &Dir, name: &Name, into: &OwnedFd, kept: &Name) -> io::Result<()> {
+        let quota = self.directory.as_ref().map(|directory| &directory.quota);
+        let size = FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)?.size;
+        quota.map_or(Ok(()), |quota| quota.reserve(size))?;
+        let temporary = copy_entry(dir, name, into, kept, self.to_disk)?;
+        let renamed = self.rename(into, &temporary, into, kept);
+        if renamed.is_err() {
+            let _ = unlinkat(into, temporary.as_bytes(), AtFlags::empty());
+        }
+        renamed.map_err(|error| self.explained(error))
     }
 }
 
@@ -296,15 +316,12 @@ impl Removals {
     }
 }
 
-/// Checks that entries can be moved from the destination into the backup directory.
+/// Refuses the destination itself.
 fn check(dir: &Dir, destination: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if dir.identity() == destination.identity() {
         return Err(refused(path, &format!(" {ITSELF}")));
     }
-    if dir.identity().device == destination.identity().device && dir.mount_id() == destination.mount_id() {
-        return Ok(());
-    }
-    Err(refused(path, &format!(" {ELSEWHERE}")))
+    Ok(())
 }
 
 fn refused(path: &Path, text: &str) -> RefusedRequest {
@@ -356,7 +373,6 @@ fn is_same(one: (&OwnedFd, &Name), other: (&OwnedFd, &Name)) -> bool {
 fn explained(error: Errno) -> io::Error {
     match error {
         Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::LOOP => io::Error::other(IN_THE_WAY),
-        Errno::XDEV => io::Error::other(OTHER_DISK),
         error => error.into(),
     }
 }

@@ -1,6 +1,7 @@
 //! Removal of extraneous entries, and backups of them.
 
 pub mod backup;
+mod backup_copy;
 pub mod directory_exchange;
 pub mod extraneous;
 pub mod filter;

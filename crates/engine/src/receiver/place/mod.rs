@@ -14,6 +14,7 @@ pub mod in_order_sink;
 pub mod journal;
 pub mod range_files;
 pub mod target_path;
+pub mod temp_dir;
 pub mod temp_files;
 pub mod temp_names;
 pub mod tree_memory;

@@ -34,6 +34,7 @@ const UNFINISHED_MODE: u32 = 0o600;
 /// Existing temporary files, which a stopped copy removes.
 pub struct TempFiles {
     table: Mutex<TempFileTable>,
+    elsewhere: Option<Dir>,
     report_foreign: ForeignReport,
     report_striping: StripingReport,
 }
@@ -59,9 +60,28 @@ struct TempFile {
 }
 
 impl TempFiles {
-    /// No temporary files.
-    pub fn new(report_foreign: ForeignReport, report_striping: StripingReport) -> Self {
-        Self { table: Mutex::default(), report_foreign, report_striping }
+    /// No temporary files. They belong `elsewhere`, or beside their final names.
+    pub fn new(elsewhere: Option<Dir>, report_foreign: ForeignReport, report_striping: StripingReport) -> Self {
+        Self { table: Mutex::default(), elsewhere, report_foreign, report_striping }
+    }
+
+    /// The directory of temporary files, if they are not beside their final names.
+    pub fn elsewhere(&self) -> Option<&Dir> {
+        self.elsewhere.as_ref()
+    }
+
+    /// The temporary name of a file, in the directory from which it can be renamed.
+    fn temporary(&self, path: &TargetPath) -> FileName {
+        let is_near =
+            |dir: &&Dir| dir.identity().device == path.dir.identity().device && dir.mount_id() == path.dir.mount_id();
+        match self.elsewhere.as_ref().filter(is_near) {
+            Some(dir) => {
+                let above = path.dir.identity();
+                let what = [&b"file below"[..], &above.device.to_le_bytes(), &above.inode.to_le_bytes()].concat();
+                FileName { dir: dir.clone(), name: temporary_name(&path.name, &what) }
+            }
+            None => FileName { dir: path.dir.clone(), name: temporary_name(&path.name, b"file") },
+        }
     }
 
     /// Reports a foreign entry under this temporary name of a file, which is left alone.
@@ -117,9 +137,9 @@ impl TempFiles {
         journal: Option<&FileName>,
         locks: &CopyLocks,
     ) -> Result<Option<(LockedTempFile, FileStat)>, FileError> {
-        let expected = temporary_name(&path.name, b"file");
-        let locked = match lock_own(&path.dir, &expected, flags, locks) {
-            Ok(None) => lock_random(&path.dir, &expected, flags, locks),
+        let FileName { dir, name: expected } = self.temporary(path);
+        let locked = match lock_own(&dir, &expected, flags, locks) {
+            Ok(None) => lock_random(&dir, &expected, flags, locks),
             locked => locked,
         };
         let Some(locked) = locked? else { return Ok(None) };
@@ -130,16 +150,16 @@ impl TempFiles {
             // systems have no modes.
             let _ = fchmod(file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
-        if *name != expected && is_taken(&path.dir, &expected) {
+        if *name != expected && is_taken(&dir, &expected) {
             self.report_foreign(path, &expected);
         }
         // An earlier run may have recorded part of a larger file here, or had no common directory for journals.
-        let beside = FileName { dir: path.dir.clone(), name: sibling(&expected, "journal") };
+        let beside = FileName { dir: dir.clone(), name: sibling(&expected, "journal") };
         let is_used = journal.is_some_and(|journal| journal.is_same(&beside));
         if !is_used && (journal.is_some() || !is_new) && remove_journal(&beside) {
             self.report_foreign(path, &beside.name);
         }
-        if !self.add(&path.dir, &expected, name.clone(), journal) {
+        if !self.add(&dir, &expected, name.clone(), journal) {
             return Err(FileError::Stopped);
         }
         Ok(Some((locked, stat)))
@@ -157,11 +177,10 @@ impl TempFiles {
         file: &OwnedFd,
         put: impl FnOnce(&Name) -> io::Result<()>,
     ) -> Result<(), FileError> {
-        let temporary = temporary_name(&path.name, b"file");
         // From here on, no other run removes the file, so the rename affects this file.
-        let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
-        let finished = match has_name(&path.dir, &claimed.name, file) {
-            Ok(true) => put(&claimed.name),
+        let mut claimed = self.claim(&self.temporary(path)).ok_or(FileError::Stopped)?;
+        let finished = match has_name(&claimed.dir, &claimed.name, file) {
+            Ok(true) => claimed.move_beside(path).and_then(|()| put(&claimed.name)),
             Ok(false) => return Err(FileError::Deleted),
             Err(error) => Err(error),
         };
@@ -178,17 +197,16 @@ impl TempFiles {
     /// Renames a complete patch to this name, or to a random one if that is occupied. From here on it survives this
     /// copy, until it is applied.
     pub fn name_patch(&self, path: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, FileError> {
-        let temporary = temporary_name(&path.name, b"file");
-        let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
+        let claimed = self.claim(&self.temporary(path)).ok_or(FileError::Stopped)?;
         let rename = || -> Result<Name, FileError> {
-            if !has_name(&path.dir, &claimed.name, file)? {
+            if !has_name(&claimed.dir, &claimed.name, file)? {
                 return Err(FileError::Deleted);
             }
-            let dir = path.dir.fd()?;
-            match rename_new(&dir, &claimed.name, name) {
+            let (from, into) = (claimed.dir.fd()?, path.dir.fd()?);
+            match rename_new_into(&from, &claimed.name, &into, name) {
                 Err(Errno::EXIST) => {
                     let random = random_name(name)?;
-                    rename_new(&dir, &claimed.name, &random)?;
+                    rename_new_into(&from, &claimed.name, &into, &random)?;
                     self.report_foreign(path, name);
                     Ok(random)
                 }
@@ -204,8 +222,7 @@ impl TempFiles {
 
     /// Removes this copy's temporary file of a final name, and its journal.
     pub fn discard(&self, path: &TargetPath) {
-        let temporary = temporary_name(&path.name, b"file");
-        if let Some(claimed) = self.claim(&path.dir, &temporary) {
+        if let Some(claimed) = self.claim(&self.temporary(path)) {
             claimed.remove();
         }
     }
@@ -238,12 +255,23 @@ impl TempFiles {
     }
 
     /// Takes over a registered file; `None` if it is not registered any more.
-    fn claim(&self, dir: &Dir, name: &Name) -> Option<TempFile> {
-        lock(&self.table).files.remove(&key(dir, name))
+    fn claim(&self, temporary: &FileName) -> Option<TempFile> {
+        lock(&self.table).files.remove(&key(&temporary.dir, &temporary.name))
     }
 }
 
 impl TempFile {
+    /// Moves a file of a temporary directory beside its final name.
+    fn move_beside(&mut self, path: &TargetPath) -> io::Result<()> {
+        if self.dir.identity() == path.dir.identity() {
+            return Ok(());
+        }
+        let name = random_name(&temporary_name(&path.name, b"file"))?;
+        rename_new_into(&*self.dir.fd()?, &self.name, &*path.dir.fd()?, &name)?;
+        (self.dir, self.name) = (path.dir.clone(), name);
+        Ok(())
+    }
+
     /// Removes the journal first: while the partial file has its name, it is locked, and no other run starts a journal.
     fn remove(&self) {
         if let Some(journal) = &self.journal {
@@ -475,7 +503,7 @@ mod tests {
 
     impl Default for TempFiles {
         fn default() -> Self {
-            Self::new(Box::new(|_, _| {}), Box::new(|_, _| {}))
+            Self::new(None, Box::new(|_, _| {}), Box::new(|_, _| {}))
         }
     }
 
@@ -550,6 +578,26 @@ mod tests {
         fs::write(&temporary, "another's").unwrap();
         assert!(temp_files.finish(&path, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
+    }
+
+    #[test]
+    fn files_of_a_temporary_directory_move_to_their_final_names() {
+        let (place, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(place.path().join("sub")).unwrap();
+        let names = |dir: &std::path::Path| fs::read_dir(dir).unwrap().count();
+        let dir = Dir::open_root(elsewhere.path()).unwrap();
+        let temp_files = TempFiles { elsewhere: Some(dir), ..TempFiles::default() };
+        let paths = [path(place.path(), true), path(&place.path().join("sub"), true)];
+        let files = paths.each_ref().map(|path| temp_files.open(path, None, None, &hasty()).unwrap());
+        assert_eq!((names(place.path()), names(elsewhere.path())), (1, 2));
+        for (path, file) in paths.iter().zip(&files) {
+            rustix::io::write(file, path.dir.path_of(b"").as_slice()).unwrap();
+            temp_files.finish(path, file).unwrap();
+        }
+        assert_eq!((names(place.path()), names(&place.path().join("sub")), names(elsewhere.path())), (2, 1, 0));
+        let discarded = temp_files.open(&paths[0], None, None, &hasty()).unwrap();
+        temp_files.discard(&paths[0]);
+        assert_eq!((names(elsewhere.path()), FileStat::at_fd(&discarded).unwrap().names), (0, 0));
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn make_temporary(
     dir: &OwnedFd,
     name: &Name,
     what: &[u8],
-    make: impl Fn(&Name) -> Result<(), Errno>,
+    mut make: impl FnMut(&Name) -> Result<(), Errno>,
 ) -> Result<Name, Errno> {
     let expected = temporary_name(name, what);
     let _ = unlinkat(dir, expected.as_bytes(), AtFlags::empty());

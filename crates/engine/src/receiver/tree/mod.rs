@@ -18,7 +18,7 @@ use haul_proto::session::step::EntryAnswer;
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds, OperandDestination};
 use haul_proto::wire::report::WorkerMessage;
 
-use crate::fs::StatAhead;
+use crate::fs::{Dir, StatAhead};
 use crate::receiver::copy::ReceiverCopy;
 use crate::receiver::delete::Removals;
 use crate::receiver::entry::ReceiverEntry;
@@ -63,6 +63,7 @@ impl TargetTree {
     pub(super) fn new(
         removals: &Arc<Removals>,
         journals: JournalLocation,
+        temp_dir: Option<Dir>,
         quota: Arc<CopyQuota>,
         directories: Option<DirectoryLocks>,
     ) -> Self {
@@ -75,7 +76,7 @@ impl TargetTree {
             parents: Below::default(),
             list_batches: ListedBatches::default(),
             merged_sources: MergedSources::new(&copy.request.operands, copy.request.listed),
-            temp_files: TempFiles::new(foreign_report(copy), striping_report(copy)),
+            temp_files: TempFiles::new(temp_dir, foreign_report(copy), striping_report(copy)),
             copy_locks: CopyLocks::new(copy.request.again, directories, move |event| lock_reports.report_lock(event)),
             journals,
             case_folding: CaseFolding::default(),

@@ -60,6 +60,11 @@ impl TargetTree {
             return Ok(latest.clone());
         }
         let mut at = DirectoryBelow { dir: root.clone(), fresh: root.is_absent(), end: None };
+        if let Some(base) = above.get(names.len()).filter(|_| self.takes_base()) {
+            self.copy.report_base(root, base);
+            let end = Some((self.copy.destination.is_new, *base));
+            known.directories.entry(Box::default()).or_insert_with(|| DirectoryBelow { end, ..at.clone() });
+        }
         for (depth, name) in names.iter().enumerate() {
             let below = &names[..=depth];
             at = match known.directories.get(below) {
@@ -76,6 +81,10 @@ impl TargetTree {
         }
         known.latest = Some((names.into(), at.clone()));
         Ok(at)
+    }
+
+    fn takes_base(&self) -> bool {
+        self.copy.request.directory.parents == ParentMetadata::AllFromBase
     }
 
     /// Gives the directories their metadata, once all entries are complete.
@@ -103,7 +112,7 @@ impl TargetTree {
         is_new: bool,
         meta: Option<&EntryMetadata>,
     ) -> Option<(bool, EntryMetadata)> {
-        let meta = *meta.filter(|_| self.copy.request.directory.parents == ParentMetadata::All)?;
+        let meta = *meta.filter(|_| self.copy.request.directory.parents.is_all())?;
         let place = EntryLocation::Operand(0);
         let entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more: None };
         let there = match is_new {
@@ -129,7 +138,7 @@ impl TargetTree {
     fn gives_way(&self, error: &io::Error) -> bool {
         let replaces = self.copy.overwrite_rules().overwrite == OverwritePolicy::Follow;
         let is_other = matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP));
-        replaces && is_other && self.copy.request.directory.parents == ParentMetadata::All
+        replaces && is_other && self.copy.request.directory.parents.is_all()
     }
 
     /// Opens a directory above a source argument, through a link where those get nothing of the source's.
@@ -139,7 +148,7 @@ impl TargetTree {
                 true => parent.linked_child(name),
                 false => Err(error),
             }),
-            ParentMetadata::Modes | ParentMetadata::All => self.enter(parent, name),
+            ParentMetadata::Modes | ParentMetadata::All | ParentMetadata::AllFromBase => self.enter(parent, name),
         }
     }
 
