@@ -42,6 +42,8 @@ features! {
     RSYNC_RULES = 8, "rsync-rules";
     /// Replica sessions.
     TWOWAY = 9, "two-way";
+    /// Partial files in file sessions.
+    PARTIALS = 10, "partials";
 }
 
 impl Features {
@@ -53,8 +55,12 @@ impl Features {
     /// Features that every copy requires.
     pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::OPTIONAL);
 
-    const OPTIONAL: u64 =
-        Self::RANGES.0 | Self::FILE_SESSIONS.0 | Self::PATTERNS.0 | Self::RSYNC_RULES.0 | Self::TWOWAY.0;
+    const OPTIONAL: u64 = Self::RANGES.0
+        | Self::FILE_SESSIONS.0
+        | Self::PATTERNS.0
+        | Self::RSYNC_RULES.0
+        | Self::TWOWAY.0
+        | Self::PARTIALS.0;
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

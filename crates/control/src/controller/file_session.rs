@@ -14,7 +14,9 @@ use haul_proto::limits::FILE_READ_MAX;
 use haul_proto::path::Name;
 use haul_proto::wire::file_session::{
     DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
+    SessionRights,
 };
+use haul_proto::wire::partials::FoundPartial;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -44,6 +46,16 @@ pub struct ListedPage {
     pub rest: Option<u32>,
 }
 
+/// Some partial files of a search.
+pub struct PartialsPage {
+    /// The partial files.
+    pub found: Vec<FoundPartial>,
+    /// What could not be read or removed.
+    pub failures: FailedEntries,
+    /// The number of the search; `None` after its end.
+    pub rest: Option<u32>,
+}
+
 /// The error of an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSessionError {
@@ -61,11 +73,10 @@ pub enum FileSessionError {
 }
 
 impl FileSession {
-    /// Starts a worker on the host of the sources of `copy`, and expands patterns. It can make directories and remove
-    /// entries only with `changes`.
+    /// Starts a worker on the host of the sources of `copy`, and expands patterns. It has no more than these `rights`.
     pub fn open(
         copy: &mut CopySpec,
-        changes: bool,
+        rights: SessionRights,
         program: &WorkerProgram,
         cancel: &Cancel,
         observer: &mut dyn Observer,
@@ -78,9 +89,12 @@ impl FileSession {
         let spec = CopySpec { sources, list: None, target, options, access };
         let mut workers = Workers::start(&spec, program, cancel, observer)?;
         workers.require(Features::FILE_SESSIONS)?;
+        if rights == SessionRights::RemovePartials {
+            workers.require(Features::PARTIALS)?;
+        }
         expand_sources(copy, &mut workers, cancel, observer)?;
         let mut session = Self { workers, cancel: cancel.clone() };
-        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence), changes };
+        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence), rights };
         match session.exchange(&ControllerMessage::FileSession(request))? {
             FileAnswer::Ready => Ok(session),
             _ => Err(session.out_of_order()),
@@ -161,6 +175,33 @@ impl FileSession {
     pub fn remove(&mut self, path: &Path, is_recursive: bool) -> Result<(u64, FailedEntries), FileSessionError> {
         match self.perform(FileOperation::Remove { path: bytes_of(path), is_recursive })? {
             FileAnswer::Removed { entries, failures } => Ok((entries, failures)),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Begins to find partial files at or below `path`; with `removes`, removes them. Journals are beside them, or in
+    /// `journals`.
+    pub fn find_partials(
+        &mut self,
+        path: &Path,
+        journals: Option<&Path>,
+        removes: bool,
+    ) -> Result<PartialsPage, FileSessionError> {
+        self.workers.require(Features::PARTIALS)?;
+        let journals = journals.map(bytes_of).unwrap_or_default();
+        self.found_partials(FileOperation::FindPartials { path: bytes_of(path), journals, removes })
+    }
+
+    /// Returns the next partial files of a search.
+    pub fn find_partials_on(&mut self, search: u32) -> Result<PartialsPage, FileSessionError> {
+        self.found_partials(FileOperation::FindPartialsOn { search })
+    }
+
+    fn found_partials(&mut self, operation: FileOperation) -> Result<PartialsPage, FileSessionError> {
+        match self.perform(operation)? {
+            FileAnswer::Partials { search, found, failures, is_last } => {
+                Ok(PartialsPage { found, failures, rest: (!is_last).then_some(search) })
+            }
             _ => Err(self.out_of_order().into()),
         }
     }

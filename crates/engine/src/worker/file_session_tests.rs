@@ -1,12 +1,16 @@
-use haul_proto::wire::file_session::FileFailure;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use haul_base::control_channel::ControlReader;
+use haul_proto::limits::LISTED_ENTRIES_MAX;
+use haul_proto::path::Name;
+use haul_proto::wire::file_session::FileFailure;
+use haul_proto::wire::partials::PartialOutcome;
 use tempfile::TempDir;
 
 use super::*;
+use crate::receiver::place::temp_names::temporary_name;
 
 struct Session {
     runtime: FileSessionRuntime,
@@ -16,12 +20,16 @@ struct Session {
 
 impl Session {
     fn start(rate_bytes_per_s: u64) -> Self {
+        Self::in_directory(tempfile::tempdir().unwrap(), rate_bytes_per_s, false)
+    }
+
+    fn in_directory(directory: TempDir, rate_bytes_per_s: u64, removes_partials: bool) -> Self {
         let (own, other) = UnixStream::pair().unwrap();
         other.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let changes = Some(ProtectedDirectories::default());
-        let rights = FileSessionRights { rate_bytes_per_s, audit: None, changes, umask: 0o022 };
+        let rights = FileSessionRights { rate_bytes_per_s, audit: None, changes, removes_partials, umask: 0o022 };
         let runtime = FileSessionRuntime::start(ControlWriter::new(own), rights).unwrap();
-        Self { runtime, answers: ControlReader::new(other), directory: tempfile::tempdir().unwrap() }
+        Self { runtime, answers: ControlReader::new(other), directory }
     }
 
     fn ask(&mut self, operation: FileOperation) -> FileAnswer {
@@ -157,4 +165,34 @@ fn a_refused_operation_is_answered_and_the_session_continues() {
     session.runtime.queue(Err(ClientRefusal::OutsidePath(b"../x".to_vec()))).unwrap();
     assert!(matches!(session.answer(), FileAnswer::Failed { failure: FileFailure::Denied, .. }));
     session.open(&path);
+}
+
+#[test]
+fn partial_files_are_found_in_pieces_and_removed_only_by_right() {
+    let mut session = Session::start(0);
+    let directory = session.directory.path().as_os_str().as_bytes().to_vec();
+    let count = LISTED_ENTRIES_MAX + 2;
+    for number in 0..count {
+        let name = Name::new(format!("file{number}").as_bytes()).unwrap();
+        session.write(&temporary_name(&name, b"file").to_string(), b"");
+    }
+    session.write("file", b"kept");
+    let find = |removes| FileOperation::FindPartials { path: directory.clone(), journals: Vec::new(), removes };
+    let of = |answer| match answer {
+        FileAnswer::Partials { search, found, is_last, .. } => (search, found, is_last),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(session.ask(find(true)), FileAnswer::Failed { failure: FileFailure::Denied, .. }));
+    let (search, found, is_last) = of(session.ask(find(false)));
+    assert!(!is_last && found.len() < count && found.iter().all(|found| found.outcome == PartialOutcome::Shown));
+    let (_, rest, is_last) = of(session.ask(FileOperation::FindPartialsOn { search }));
+    assert!(is_last && found.len() + rest.len() == count);
+    let ended = session.ask(FileOperation::FindPartialsOn { search });
+    assert!(matches!(ended, FileAnswer::Failed { failure: FileFailure::NotOpen, .. }));
+
+    let mut session = Session::in_directory(session.directory, 0, true);
+    let (search, found, _) = of(session.ask(find(true)));
+    assert_eq!(session.ask(FileOperation::Close { file: search }), FileAnswer::Closed);
+    assert!(found.iter().all(|found| found.outcome == PartialOutcome::Removed));
+    assert_eq!(fs::read_dir(session.directory.path()).unwrap().count(), count - found.len() + 1);
 }

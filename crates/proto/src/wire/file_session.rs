@@ -7,6 +7,7 @@ use crate::error::ProtocolError;
 use crate::field_codecs::{AtMost, BoundedBytes, PATH, ShownPath, TEXT, Varint, first_of, list};
 use crate::limits::{FAILED_ENTRIES_MAX, FILE_READ_MAX, LISTED_ENTRIES_MAX};
 use crate::path::Name;
+use crate::wire::partials::FoundPartial;
 
 wire_struct! {
     /// Request for a file session.
@@ -14,8 +15,21 @@ wire_struct! {
     pub struct FileSessionRequest {
         /// Idle timeout of the control channel in milliseconds: after it, the worker gives up its controller.
         pub silence_ms: u32,
-        /// Whether the session may make directories and remove entries. The worker's sandbox permits it only then.
-        pub changes: bool,
+        /// What the session may do. The worker's sandbox permits nothing else.
+        pub rights: SessionRights,
+    }
+}
+
+wire_enum! {
+    /// What a file session may do.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SessionRights: "rights of a file session" {
+        /// Read files, and list what is there.
+        Read = 0,
+        /// The same, make directories, and remove entries.
+        ChangeNames = 1,
+        /// Read, and remove partial files.
+        RemovePartials = 2,
     }
 }
 
@@ -80,6 +94,20 @@ wire_enum! {
             /// Whether a directory is removed with everything below.
             is_recursive: bool,
         } = 9,
+        /// Find partial files of interrupted copies; the answer is Partials, with the first ones.
+        FindPartials {
+            /// The path of a file, or of a directory with everything below.
+            path: Vec<u8> as PATH,
+            /// The directory of their journals; empty for none but those beside them.
+            journals: Vec<u8> as PATH,
+            /// Whether they are removed.
+            removes: bool,
+        } = 10,
+        /// Continue a search; the answer is Partials.
+        FindPartialsOn {
+            /// Number of the search.
+            search: u32,
+        } = 11,
     }
 }
 
@@ -132,6 +160,17 @@ wire_enum! {
             /// What stays.
             failures: FailedEntries,
         } = 10,
+        /// Partial files.
+        Partials {
+            /// Number of the search.
+            search: u32,
+            /// The partial files.
+            found: Vec<FoundPartial> as list(OfType, LISTED_ENTRIES_MAX, "partial files"),
+            /// What could not be read or removed.
+            failures: FailedEntries,
+            /// Whether these are the last ones. The search is closed then.
+            is_last: bool,
+        } = 11,
     }
 }
 
