@@ -150,6 +150,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
         Some("jobs") => jobs(&words[1..], files),
         Some("status") => of_files(FileCommand::Status, flags::partials::ALL, &words, files),
         Some("clean") => of_files(FileCommand::Clean, flags::partials::ALL, &words, files),
+        Some("bbftp") if !files.exists("bbftp".as_ref()) => Err(habits::of_bbftp()),
         // Without options before it, the whole line is that program's.
         Some(word @ ("rsync" | "scp" | "bbcp")) => {
             Err(UsageError::new(format!("options of {word} come after its name"))

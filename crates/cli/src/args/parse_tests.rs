@@ -95,6 +95,19 @@ fn options_may_come_before_the_command() {
 }
 
 #[test]
+fn what_is_no_copy_says_what_to_type() {
+    for line in [&["bbftp", "-e", "put a b", "db1"][..], &["bbftp", "-i", "script", "db1"], &["bbftp"]] {
+        assert!(error(line).contains("haul --pairs FILE"), "{line:?}");
+    }
+    let files = |name: &OsStr| name == "bbftp";
+    let words = ["bbftp", "db1:"].map(OsString::from).into();
+    assert!(matches!(parse(Dialect::Haul, words, &files), Ok(Command::Copy(..))), "a file of that name");
+    for line in [&["--range", "1:2", "a", "db1:b"][..], &["sync", "--range=1:2", "a", "db1:b"]] {
+        assert!(error(line).contains("haul read --range"), "{line:?}");
+    }
+}
+
+#[test]
 fn status_and_clean_take_paths() {
     let Ok(Command::Files(FileCommand::Status, values, _, paths)) =
         parse_words(&["status", "a", "--journal-dir=/j", "b"])
