@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use haul_e2e::{Haul, Remote, Sandbox, ServedShare, WorkerProgramProcess, contents, within};
-use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest};
+use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest, SessionRights};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 use haul_proto::wire::samples;
@@ -246,7 +246,8 @@ fn a_host_records_what_a_session_opens() {
 #[test]
 fn a_session_and_a_copy_exclude_each_other() {
     let sandbox = Sandbox::new();
-    let session = || ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, changes: false });
+    let session =
+        || ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, rights: SessionRights::Read });
     let close = || ControllerMessage::FileOperation(FileOperation::Close { file: 1 });
     let source = || ControllerMessage::Source(samples::source_request());
     for (messages, text) in [

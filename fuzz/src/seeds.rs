@@ -34,7 +34,9 @@ use haul_proto::wire::control_channel::{ControlChannel, encode_header};
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::{AttributeEnd, Difference};
 use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns, PatternMatch};
-use haul_proto::wire::file_session::{FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion};
+use haul_proto::wire::file_session::{
+    FileAnswer, FileFailure, FileOperation, FileSessionRequest, OpenFileVersion, SessionRights,
+};
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
@@ -371,7 +373,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Detour,
         ControllerMessage::Streams(12),
         ControllerMessage::Expected(vec![9; 60]),
-        ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, changes: false }),
+        ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, rights: SessionRights::Read }),
         ControllerMessage::FileOperation(FileOperation::Open { path: b"/data/a".to_vec() }),
         ControllerMessage::FileOperation(FileOperation::Read { file: 1, offset: 1 << 40, length: 4096 }),
         ControllerMessage::FileOperation(FileOperation::Close { file: 1 }),
@@ -382,6 +384,11 @@ fn controller_messages() -> Vec<ControllerMessage> {
             filters: FilterOptions::default(),
         }),
         ControllerMessage::FileOperation(FileOperation::NextChanges),
+        ControllerMessage::FileOperation(FileOperation::FindPartials {
+            path: b"/data".to_vec(),
+            journals: Vec::new(),
+            removes: true,
+        }),
         ControllerMessage::Expand(ExpandRequest {
             base: Some(b"/data".to_vec()),
             patterns: vec![b"{a,{b,c}}/[!x]*?\\*".to_vec(), b"*".to_vec()],

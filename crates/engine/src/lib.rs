@@ -22,9 +22,9 @@ mod source;
 
 mod replica;
 
-pub mod worker;
-
 pub mod partials;
+
+pub mod worker;
 
 #[cfg(test)]
 mod testing;

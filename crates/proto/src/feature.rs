@@ -44,6 +44,8 @@ features! {
     TWOWAY = 9, "two-way";
     /// Watched trees, and runs of changed paths.
     WATCH = 10, "watch";
+    /// Partial files in file sessions.
+    PARTIALS = 11, "partials";
 }
 
 impl Features {
@@ -60,7 +62,8 @@ impl Features {
         | Self::PATTERNS.0
         | Self::RSYNC_RULES.0
         | Self::TWOWAY.0
-        | Self::WATCH.0;
+        | Self::WATCH.0
+        | Self::PARTIALS.0;
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

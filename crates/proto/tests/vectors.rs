@@ -38,7 +38,7 @@ use haul_proto::wire::control_channel::{BEAT, ControlChannel, encode_header};
 use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns, PatternMatch};
 use haul_proto::wire::file_session::{
     DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
-    WatchCoverage,
+    SessionRights, WatchCoverage,
 };
 use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
@@ -47,6 +47,7 @@ use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFi
 use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
+use haul_proto::wire::partials::{FoundPartial, PartialDetails, PartialExtent, PartialOutcome, PartialState};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions, RightsOptions, TimeOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{ItemReport, WindowLimits, WorkerHello, WorkerMessage};
@@ -326,7 +327,13 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ),
         ("DestinationBatch", ControllerMessage::DestinationBatch(DestinationBatch { first: 300, places: vec![place] })),
         ("Measure", ControllerMessage::Measure(measure())),
-        ("FileSession", ControllerMessage::FileSession(FileSessionRequest { silence_ms: 13_000, changes: true })),
+        (
+            "FileSession",
+            ControllerMessage::FileSession(FileSessionRequest {
+                silence_ms: 13_000,
+                rights: SessionRights::ChangeNames,
+            }),
+        ),
         ("FileOperation, Open", ControllerMessage::FileOperation(FileOperation::Open { path: b"/a".to_vec() })),
         (
             "FileOperation, Read",
@@ -356,6 +363,18 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             ControllerMessage::FileOperation(FileOperation::Watch { path: b"/a".to_vec(), filters: filters() }),
         ),
         ("FileOperation, NextChanges", ControllerMessage::FileOperation(FileOperation::NextChanges)),
+        (
+            "FileOperation, FindPartials",
+            ControllerMessage::FileOperation(FileOperation::FindPartials {
+                path: b"/a".to_vec(),
+                journals: b"/j".to_vec(),
+                removes: true,
+            }),
+        ),
+        (
+            "FileOperation, FindPartialsOn",
+            ControllerMessage::FileOperation(FileOperation::FindPartialsOn { search: 2 }),
+        ),
         ("Expand", ControllerMessage::Expand(expand())),
         ("Replica", ControllerMessage::Replica(samples::replica_request())),
     ]
@@ -417,13 +436,32 @@ fn file_answers() -> Vec<(&'static str, WorkerMessage)> {
             }),
         ),
         ("FileAnswer, Made", FileAnswer::Made),
-        ("FileAnswer, Removed", FileAnswer::Removed { entries: 300, failures }),
+        ("FileAnswer, Removed", FileAnswer::Removed { entries: 300, failures: failures.clone() }),
         ("FileAnswer, Watching", FileAnswer::Watching(WatchCoverage { directories: 300, is_shared: true })),
         ("FileAnswer, Changed, everything", FileAnswer::Changed(ChangedPart::Everything)),
         ("FileAnswer, Changed, paths", FileAnswer::Changed(ChangedPart::Paths(changed_paths()))),
+        ("FileAnswer, Partials", FileAnswer::Partials { search: 2, found: partials(), failures, is_last: true }),
     ]
     .map(|(name, answer)| (name, WorkerMessage::FileAnswer(answer)))
     .into()
+}
+
+fn partials() -> Vec<FoundPartial> {
+    let extent = PartialExtent { recorded: 300, size: 4096 };
+    let states = [
+        PartialState::Part(extent),
+        PartialState::Busy { extent: Some(extent), process: Some(7) },
+        PartialState::Unrecorded,
+        PartialState::Journal,
+        PartialState::Elsewhere,
+        PartialState::Patch { bytes: 14, size: 300 },
+        PartialState::Spent,
+        PartialState::Damaged,
+        PartialState::Foreign { uid: 1000 },
+    ];
+    let outcomes = [PartialOutcome::Shown, PartialOutcome::Removed, PartialOutcome::Kept].into_iter().cycle();
+    let about = |state| PartialDetails { path: b"a".to_vec(), state, disk_bytes: 8192, idle_s: 60 };
+    states.into_iter().zip(outcomes).map(|(state, outcome)| FoundPartial { about: about(state), outcome }).collect()
 }
 
 fn measured() -> WorkerMessage {

@@ -1,7 +1,9 @@
 //! Partial files in `haul status` and `haul clean`: one line each, as text or JSON.
 
-use haul_engine::partials::{PartialDetails, PartialExtent, PartialState};
+use std::time::Duration;
+
 use haul_proto::path::escape;
+use haul_proto::wire::partials::{PartialDetails, PartialExtent, PartialOutcome, PartialState};
 use serde::Serialize;
 
 use crate::json::{JsonName, encode};
@@ -14,17 +16,6 @@ pub enum PartialsFormat {
     Words,
     /// For programs: see docs/JSON.md.
     Json,
-}
-
-/// Result for one entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartialOutcome {
-    /// It was only shown.
-    Shown,
-    /// It was removed.
-    Removed,
-    /// It was kept, despite a request to remove it.
-    Kept,
 }
 
 /// A number of partial files, and their disk space.
@@ -45,11 +36,11 @@ impl Sum {
 }
 
 impl PartialsFormat {
-    /// Returns its line, with the newline.
-    pub fn line(self, about: &PartialDetails, fate: PartialOutcome) -> String {
+    /// Returns its line, with the newline. `host` is another than this one.
+    pub fn line(self, host: Option<&str>, about: &PartialDetails, fate: PartialOutcome) -> String {
         match self {
-            Self::Words => words(about, fate),
-            Self::Json => encode(&PartialLine::new(about, fate)),
+            Self::Words => words(host, about, fate),
+            Self::Json => encode(&PartialLine::new(host, about, fate)),
         }
     }
 
@@ -96,6 +87,8 @@ pub enum PartialLine {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(inline))]
 pub struct PartialFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
     #[serde(flatten)]
     name: JsonName,
     state: &'static str,
@@ -106,8 +99,9 @@ pub struct PartialFields {
     process: Option<u32>,
 }
 
-fn words(about: &PartialDetails, fate: PartialOutcome) -> String {
-    let (path, left) = (escape(&about.path), units::ago(about.idle));
+fn words(host: Option<&str>, about: &PartialDetails, fate: PartialOutcome) -> String {
+    let path = host.map(|host| format!("{host}:")).unwrap_or_default() + &escape(&about.path);
+    let left = units::ago(Duration::from_secs(about.idle_s));
     let done = match fate {
         PartialOutcome::Shown => "",
         PartialOutcome::Removed => "deleted ",
@@ -144,7 +138,7 @@ fn part_of(extent: PartialExtent) -> String {
 }
 
 impl PartialLine {
-    fn new(about: &PartialDetails, fate: PartialOutcome) -> Self {
+    fn new(host: Option<&str>, about: &PartialDetails, fate: PartialOutcome) -> Self {
         let (state, extent, process) = match about.state {
             PartialState::Part(extent) => ("part", Some(extent), None),
             PartialState::Busy { extent, process } => ("busy", extent, process),
@@ -157,12 +151,13 @@ impl PartialLine {
             PartialState::Foreign { .. } => ("foreign", None, None),
         };
         let fields = PartialFields {
+            host: host.map(str::to_owned),
             name: about.path.as_slice().into(),
             state,
             bytes: extent.map(|extent| extent.size),
             bytes_recorded: extent.map(|extent| extent.recorded),
             bytes_on_disk: about.disk_bytes,
-            idle_s: about.idle.as_secs(),
+            idle_s: about.idle_s,
             process,
         };
         match fate {
@@ -175,8 +170,6 @@ impl PartialLine {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn examples() -> Vec<PartialDetails> {
@@ -197,7 +190,7 @@ mod tests {
             path: b"/archive/big\ndb".to_vec(),
             state,
             disk_bytes: 231_400_001_024,
-            idle: Duration::from_secs(7300),
+            idle_s: 7300,
         };
         states.map(about).into()
     }
@@ -207,7 +200,7 @@ mod tests {
         let lines: String = examples()
             .iter()
             .inspect(|about| sum.add(about))
-            .map(|about| form.line(about, PartialOutcome::Shown))
+            .map(|about| form.line(None, about, PartialOutcome::Shown))
             .collect();
         lines + &form.sum(sum, None, "/archive")
     }
@@ -228,7 +221,7 @@ mod tests {
             10 unfinished, 2.31 TB on disk
             "#);
         let removed = [0, 3, 4]
-            .map(|which: usize| PartialsFormat::Words.line(&examples()[which], PartialOutcome::Removed))
+            .map(|which: usize| PartialsFormat::Words.line(None, &examples()[which], PartialOutcome::Removed))
             .concat();
         insta::assert_snapshot!(removed, @r#"
             deleted /archive/big\ndb: 231.4 of 333.1 GB
@@ -236,8 +229,8 @@ mod tests {
             deleted /archive/big\ndb: journal without a partial file
             "#);
         assert_eq!(
-            PartialsFormat::Words.line(&examples()[6], PartialOutcome::Kept),
-            "kept /archive/big\\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all\n"
+            PartialsFormat::Words.line(Some("db1"), &examples()[6], PartialOutcome::Kept),
+            "kept db1:/archive/big\\ndb: 4.10 MB of pending changes, last written 2 h ago; rerun the command to apply all\n"
         );
         let sum = Sum { count: 3, disk_bytes: 1 << 30 };
         assert_eq!(PartialsFormat::Words.sum(sum, Some(sum), ""), "3 deleted, 1.07 GB freed\n");
@@ -260,7 +253,8 @@ mod tests {
             {"event":"summary","unfinished":10,"bytes_on_disk":2314000010240}
             "#);
         let about = &examples()[0];
-        assert!(PartialsFormat::Json.line(about, PartialOutcome::Kept).starts_with(r#"{"event":"kept","#));
+        let kept = PartialsFormat::Json.line(Some("db1"), about, PartialOutcome::Kept);
+        assert!(kept.starts_with(r#"{"event":"kept","host":"db1","path":"#), "{kept}");
         let sum = PartialsFormat::Json.sum(Sum::default(), Some(Sum::default()), "");
         assert_eq!(
             sum,

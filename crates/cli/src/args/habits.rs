@@ -26,6 +26,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--overwrite", "-f overwrites existing files that differ"),
     ("--parallel", "--streams N sets the number of parallel streams"),
     ("--password", "haul logs in with ssh, which asks; --secret-file FILE is for haul://HOST"),
+    ("--range", "a copy moves whole files; haul read --range OFFSET+LENGTH HOST:PATH prints a part of one"),
     ("--resume", "rerun the command: it resumes"),
     ("--retry", "--retries N, or --retry-for TIME"),
     ("--silent", "-q prints errors only"),
@@ -101,6 +102,12 @@ pub fn notes(values: &Values) -> Vec<String> {
     let size = values.get(&flags::BUFFSZ).ok().flatten().filter(|size| *size > FRAME_MAX.into());
     let typed = || escape(values.last(&flags::BUFFSZ).unwrap_or_default().as_bytes());
     size.map(|_| format!("--buffsz {}: the largest block is 1m, which is used", typed())).into_iter().collect()
+}
+
+/// Error for bbftp's command lines, whose options would be bbcp's.
+pub fn of_bbftp() -> UsageError {
+    UsageError::new("haul has no commands of bbftp")
+        .remedy("haul --pairs FILE copies what FILE lists, a source and a target on each line")
 }
 
 /// Error for fewer than two operands.

@@ -216,7 +216,6 @@ pub fn command(command: &str) -> String {
         "probe" => probe(),
         "net" => net(),
         "read" => read(),
-        "ls" | "du" | "mkdir" | "rm" => files(command),
         "survey" => survey(),
         "report" => report(),
         "job" => job(),
@@ -230,7 +229,7 @@ pub fn command(command: &str) -> String {
         "copies" => copies(),
         "jobs" => jobs(),
         "rsync" | "scp" | "bbcp" => dialect(command),
-        _ => partials(command),
+        _ => files(command),
     }
 }
 
@@ -387,7 +386,7 @@ fn read() -> String {
     text
 }
 
-/// Help of `haul ls`, `haul du`, `haul mkdir` and `haul rm`.
+/// Help of commands on files of hosts.
 fn files(command: &str) -> String {
     let (about, rows, example) = match command {
         "ls" => (
@@ -403,6 +402,19 @@ fn files(command: &str) -> String {
             "haul du db1:/archive/run7\n",
         ),
         "mkdir" => ("Creates directories.\n\n", flags::files::mkdir::ALL, "haul mkdir -p db1:/archive/2026/run7\n"),
+        "status" => (
+            "Lists the partial files of interrupted copies below each PATH, or of the file\n\
+             PATH, and their progress. Rerun a copy to resume it; haul clean deletes them.\n\n",
+            flags::partials::ALL,
+            "haul status db1:/archive\n",
+        ),
+        "clean" => (
+            "Deletes the partial files of interrupted copies below each PATH, or of the file\n\
+             PATH, and lists them. Files of running copies are kept, and so are files that\n\
+             --inplace has partly updated: rerun the copy to complete those.\n\n",
+            flags::partials::ALL,
+            "haul clean db1:/archive\n",
+        ),
         _ => (
             "Deletes files, and with -r directories. Links are deleted, never followed. The\n\
              working and home directories, those above them, and mount points stay.\n\n",
@@ -555,26 +567,6 @@ fn verify() -> String {
         "\nExit status: 0 identical; 1 differences or unreadable files, each named on\n\
          standard error; 2 to 4 as in a copy.\n",
     );
-    text
-}
-
-/// Help of `haul status` and `haul clean`.
-fn partials(command: &str) -> String {
-    let mut text = format!("haul {command} [OPTIONS] PATH...\n\n");
-    text.push_str(match command {
-        "clean" => {
-            "Deletes the partial files of interrupted copies below each PATH, or of the file\n\
-             PATH, and lists them. Files of running copies are kept, and so are files that\n\
-             --inplace has partly updated: rerun the copy to complete those.\n\n"
-        }
-        _ => {
-            "Lists the partial files of interrupted copies below each PATH, or of the file\n\
-             PATH, and their progress. Rerun a copy to resume it; haul clean deletes them.\n\n"
-        }
-    });
-    text.push_str("PATH is a local path. For a remote one: ssh HOST haul ");
-    text.push_str(&format!("{command} PATH\n\n"));
-    push_rows(&mut text, flags::partials::ALL.iter());
     text
 }
 

@@ -56,8 +56,8 @@ fn short_help() {
       sync SOURCE... TARGET     make TARGET match SOURCE
       twoway A B                bring two directories that both changed to agreement
       verify SOURCE... TARGET   compare without copying
-      status PATH...            list partial files
-      clean PATH...             delete partial files
+      status [HOST:]PATH...     list partial files
+      clean [HOST:]PATH...      delete partial files
       serve DIR                 accept transfers without ssh
       survey PATH...            summarise what a copy would move
       probe [SOURCE] TARGET     measure disks and network
@@ -370,31 +370,35 @@ fn full_help() {
 #[test]
 fn partials_help() {
     insta::assert_snapshot!(command("status") + &command("clean"), @"
-    haul status [OPTIONS] PATH...
+    haul status [OPTIONS] [HOST:]PATH...
 
     Lists the partial files of interrupted copies below each PATH, or of the file
     PATH, and their progress. Rerun a copy to resume it; haul clean deletes them.
 
-    PATH is a local path. For a remote one: ssh HOST haul status PATH
-
           --journal-dir DIR     the directory of the copies' resume journals
           --json                print one JSON object a line
-          --config FILE         read options from FILE instead of the user and
-                                system configuration
       -h, --help                show help
-    haul clean [OPTIONS] PATH...
+
+    PATH is on this machine, or on a host over ssh or haul serve, which expands
+    patterns. Copy options for connections are accepted: haul --help all. A file
+    called status is ./status.
+
+    haul status db1:/archive
+    haul clean [OPTIONS] [HOST:]PATH...
 
     Deletes the partial files of interrupted copies below each PATH, or of the file
     PATH, and lists them. Files of running copies are kept, and so are files that
     --inplace has partly updated: rerun the copy to complete those.
 
-    PATH is a local path. For a remote one: ssh HOST haul clean PATH
-
           --journal-dir DIR     the directory of the copies' resume journals
           --json                print one JSON object a line
-          --config FILE         read options from FILE instead of the user and
-                                system configuration
       -h, --help                show help
+
+    PATH is on this machine, or on a host over ssh or haul serve, which expands
+    patterns. Copy options for connections are accepted: haul --help all. A file
+    called clean is ./clean.
+
+    haul clean db1:/archive
     ");
 }
 

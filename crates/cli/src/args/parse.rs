@@ -35,7 +35,7 @@ pub enum Command {
     Net(bool, Values, OsString),
     /// `haul read`: its own options, those of the copy, and the file.
     Read(Values, Values, OsString),
-    /// `haul ls`, `haul du`, `haul mkdir` or `haul rm`: its own options, those of the copy, and paths.
+    /// `haul ls`, `haul du`, `haul mkdir`, `haul rm`, `haul status` or `haul clean`: its own options, those of the copy, and paths.
     Files(FileCommand, Values, Values, Vec<OsString>),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
@@ -47,10 +47,6 @@ pub enum Command {
     Survey(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
     Demo(Values, Values),
-    /// `haul status`: paths to examine.
-    Status(Values, Vec<OsString>),
-    /// `haul clean`: paths to examine.
-    Clean(Values, Vec<OsString>),
     /// `haul copies`: its options, and an action with the name of a detached copy.
     Copies(Values, Option<(CopiesAction, OsString)>),
     /// `haul jobs`: the jobs and detached copies of this user.
@@ -108,6 +104,17 @@ pub enum FileCommand {
     Mkdir,
     /// Remove.
     Rm,
+    /// List partial files.
+    Status,
+    /// Remove partial files.
+    Clean,
+}
+
+impl FileCommand {
+    /// Whether it is about partial files of interrupted copies.
+    pub fn is_about_partials(self) -> bool {
+        matches!(self, Self::Status | Self::Clean)
+    }
 }
 
 /// Parses the words after the program's name.
@@ -141,7 +148,9 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> 
         Some("job") => job(&words[1..], files),
         Some("copies") => copies(&words[1..], files),
         Some("jobs") => jobs(&words[1..], files),
-        Some(word @ ("status" | "clean")) => partials(word, &words[1..], files),
+        Some("status") => of_files(FileCommand::Status, flags::partials::ALL, &words, files),
+        Some("clean") => of_files(FileCommand::Clean, flags::partials::ALL, &words, files),
+        Some("bbftp") if !files.exists("bbftp".as_ref()) => Err(habits::of_bbftp()),
         // Without options before it, the whole line is that program's.
         Some(word @ ("rsync" | "scp" | "bbcp")) => {
             Err(UsageError::new(format!("options of {word} come after its name"))
@@ -353,7 +362,7 @@ fn read(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
     })
 }
 
-/// `haul ls`, `haul du`, `haul mkdir` and `haul rm` take paths. `words` begin with the command.
+/// Commands on files of hosts take paths. `words` begin with the command.
 fn of_files(
     what: FileCommand,
     own: &'static [OptionRow],
@@ -435,16 +444,6 @@ pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
         Host::Local => Err(UsageError::new(format!("{}: not a host", shown(word)))
             .remedy("write it as before the colon of a remote path: haul config db1")),
     }
-}
-
-/// `haul status` and `haul clean` take paths.
-fn partials(command: &str, words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
-    with_operands(command, words, files, |values, paths| match command {
-        _ if paths.is_empty() => Err(UsageError::new(format!("haul {command} needs a path"))
-            .remedy(format!("haul {command} . covers this directory"))),
-        "clean" => Ok(Command::Clean(values, paths)),
-        _ => Ok(Command::Status(values, paths)),
-    })
 }
 
 /// `haul copies` takes an action and the name of a copy.

@@ -71,7 +71,7 @@ fn a_command_is_a_command_whatever_files_lie_about() {
     );
     assert!(matches!(parse(&["demo", "--keep"]), Ok(Command::Demo(..))));
     assert!(matches!(parse(&["sync", "a", "b"]), Ok(Command::Sync(..))));
-    assert!(matches!(parse(&["status", "."]), Ok(Command::Status(..))));
+    assert!(matches!(parse(&["status", "."]), Ok(Command::Files(FileCommand::Status, ..))));
     assert!(matches!(parse(&["help", "sync"]), Ok(Command::Print(_))));
     assert!(matches!(parse(&["./sync", "b"]), Ok(Command::Copy(..))));
     assert!(matches!(parse(&["a", "sync"]), Ok(Command::Copy(..))));
@@ -95,13 +95,31 @@ fn options_may_come_before_the_command() {
 }
 
 #[test]
+fn what_is_no_copy_says_what_to_type() {
+    for line in [&["bbftp", "-e", "put a b", "db1"][..], &["bbftp", "-i", "script", "db1"], &["bbftp"]] {
+        assert!(error(line).contains("haul --pairs FILE"), "{line:?}");
+    }
+    let files = |name: &OsStr| name == "bbftp";
+    let words = ["bbftp", "db1:"].map(OsString::from).into();
+    assert!(matches!(parse(Dialect::Haul, words, &files), Ok(Command::Copy(..))), "a file of that name");
+    for line in [&["--range", "1:2", "a", "db1:b"][..], &["sync", "--range=1:2", "a", "db1:b"]] {
+        assert!(error(line).contains("haul read --range"), "{line:?}");
+    }
+}
+
+#[test]
 fn status_and_clean_take_paths() {
-    let Ok(Command::Status(values, paths)) = parse_words(&["status", "a", "--journal-dir=/j", "b"]) else {
+    let Ok(Command::Files(FileCommand::Status, values, _, paths)) =
+        parse_words(&["status", "a", "--journal-dir=/j", "b"])
+    else {
         panic!("no status");
     };
-    assert_eq!((values.last(&flags::JOURNAL_DIR), paths), (Some(OsStr::new("/j")), vec!["a".into(), "b".into()]));
+    assert_eq!(
+        (values.last(&flags::partials::JOURNAL_DIR), paths),
+        (Some(OsStr::new("/j")), vec!["a".into(), "b".into()])
+    );
     assert!(
-        matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Clean(values, _)) if values.is_set(&flags::JSON))
+        matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Files(FileCommand::Clean, values, ..)) if values.is_set(&flags::JSON))
     );
     for command in ["status", "clean"] {
         assert!(error(&[command]).contains("needs a path"));

@@ -53,6 +53,8 @@ pub static LS: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files
 pub static DU: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::du::ALL));
 /// All options of `haul mkdir`.
 pub static MKDIR: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::mkdir::ALL));
+/// All options of `haul status` and `haul clean`.
+pub static PARTIALS: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::partials::ALL));
 /// All options of `haul rm`.
 pub static RM: LazyLock<Vec<OptionRow>> = LazyLock::new(|| of_files(flags::files::rm::ALL));
 

@@ -1,7 +1,6 @@
 //! The commands, one per file. Each returns an exit status.
 
 mod bbcp;
-pub mod clean;
 pub mod config;
 mod configured;
 pub mod copies;
@@ -16,7 +15,6 @@ mod next_program;
 mod notices;
 mod own_program;
 mod pairs;
-mod places;
 pub mod probe;
 pub mod read;
 pub mod report;
@@ -24,7 +22,6 @@ mod rsync;
 mod scp;
 pub mod serve;
 mod session_place;
-pub mod status;
 pub mod survey;
 pub mod sweep;
 pub mod sync;
@@ -132,8 +129,6 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Survey(values, paths) => survey::run(&here(values)?, &paths),
         Command::Report(values, files) => report::run(&here(values)?, &files),
         Command::Demo(own, copy) => demo::run(&own, &here(copy)?),
-        Command::Status(values, paths) => status::run(&here(values)?, &paths),
-        Command::Clean(values, paths) => clean::run(&here(values)?, &paths),
         Command::Config(own, copy, host) => config::run(&own, &copy, host.as_ref()),
         Command::Copies(values, None) => copies::list(&values),
         Command::Copies(_, Some((action, name))) => copies::run(action, &name),

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_base::copy::error::Error;
-use haul_base::copy::location::Host;
+use haul_base::copy::location::{Host, Location};
 use haul_base::copy::rate::RateHandle;
 use haul_base::copy::spec::Symlinks;
+use haul_base::shell_word::quote;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_control::operand::parse_operand;
@@ -21,7 +22,6 @@ use haul_show::pending::{Pending, ReplaceableFile};
 use haul_show::{self as show, terminal};
 use jiff::Zoned;
 
-use super::places::refuse_remote;
 use crate::args::argument::bad;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -63,9 +63,33 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     }
 }
 
+/// Refuses paths on other hosts: their files would have to come here.
+fn refuse_remote(path: &OsStr) -> Result<(), UsageError> {
+    let Location { host, path: there } = parse_operand(path)?;
+    let (user, name) = match host {
+        Host::Local => return Ok(()),
+        Host::Served { .. } => {
+            return Err(UsageError::new("haul survey works on local paths, not on a server")
+                .remedy("type haul survey PATH on the host of the server"));
+        }
+        Host::Remote { user, name } => (user, name),
+    };
+    let host = user.map(|user| format!("{user}@")).unwrap_or_default() + &name;
+    let shown = escape(path.as_bytes());
+    // Both shells read it, the one here and the one there.
+    let there = quote(&escape(there.as_os_str().as_bytes()));
+    let words = format!("haul survey {there}");
+    let words = if there.starts_with('\'') { quote(&words) } else { words };
+    let deployed = quote(&format!("$(ls -t .cache/haul/*/haul | head -n 1) survey {there}"));
+    Err(UsageError::new(format!("{shown} is on another host, but haul survey works on local paths"))
+        .remedy(format!("ssh {host} {words}"))
+        .remedy(format!("where haul is not in PATH: ssh {host} {deployed}"))
+        .remedy(format!("for a local path with a colon, write {}", quote(&format!("./{shown}")))))
+}
+
 /// The request for the engine, and the target host.
 fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), UsageError> {
-    paths.iter().try_for_each(|path| refuse_remote("survey", path))?;
+    paths.iter().try_for_each(|path| refuse_remote(path))?;
     let paths = paths.iter().map(|path| Ok(parse_operand(path)?.path)).collect::<Result<Vec<_>, UsageError>>()?;
     let (target, host) = values.last(&flags::survey::TO).map_or(Ok((None, None)), target)?;
     let ask = Ask {
@@ -173,5 +197,30 @@ mod tests {
             let error = planned(words).unwrap_err().to_string();
             assert!(error.contains(says), "{words}: {error}");
         }
+    }
+
+    #[test]
+    fn what_to_type_instead_is_quoted_for_both_shells() {
+        let hints = |path: &str| {
+            let text = refuse_remote(OsStr::new(path)).unwrap_err().to_string();
+            text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            hints("ann@db1:run7/a"),
+            [
+                "hint: ssh ann@db1 haul survey run7/a",
+                "hint: where haul is not in PATH: ssh ann@db1 '$(ls -t .cache/haul/*/haul | head -n 1) survey run7/a'",
+                "hint: for a local path with a colon, write ./ann@db1:run7/a",
+            ]
+        );
+        assert_eq!(
+            hints("db1:a; rm -rf b"),
+            [
+                r"hint: ssh db1 'haul survey '\''a; rm -rf b'\'''",
+                r"hint: where haul is not in PATH: ssh db1 '$(ls -t .cache/haul/*/haul | head -n 1) survey '\''a; rm -rf b'\'''",
+                "hint: for a local path with a colon, write './db1:a; rm -rf b'",
+            ]
+        );
+        assert!(refuse_remote(OsStr::new("./a:b")).is_ok());
     }
 }

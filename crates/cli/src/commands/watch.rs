@@ -16,7 +16,7 @@ use haul_control::controller::file_session::{FileSession, FileSessionError};
 use haul_control::operand::host_label;
 use haul_proto::path::escape;
 use haul_proto::watch::ChangedPart;
-use haul_proto::wire::file_session::WatchCoverage;
+use haul_proto::wire::file_session::{SessionRights, WatchCoverage};
 use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::units;
@@ -196,7 +196,7 @@ fn watch_once(
     let target = Location { host: watched.root.host.clone(), path: Default::default() };
     let (sources, access) = (vec![watched.root.clone()], watched.access.clone());
     let mut copy = CopySpec { sources, list: None, target, options: CopyOptions::default(), access };
-    let mut session = FileSession::open(&mut copy, false, &own_program(), cancel, &mut Warnings)?;
+    let mut session = FileSession::open(&mut copy, SessionRights::default(), &own_program(), cancel, &mut Warnings)?;
     let coverage = session.watch(&watched.root.path, &watched.filters)?;
     *pause = RETRY_MIN;
     let first = match std::mem::replace(was_ready, true) {

@@ -16,8 +16,9 @@ use haul_proto::path::Name;
 use haul_proto::watch::ChangedPart;
 use haul_proto::wire::file_session::{
     DiskUsage, FailedEntries, FileAnswer, FileFailure, FileOperation, FileSessionRequest, FoundEntry, OpenFileVersion,
-    WatchCoverage,
+    SessionRights, WatchCoverage,
 };
+use haul_proto::wire::partials::FoundPartial;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -47,6 +48,16 @@ pub struct ListedPage {
     pub rest: Option<u32>,
 }
 
+/// Some partial files of a search.
+pub struct PartialsPage {
+    /// The partial files.
+    pub found: Vec<FoundPartial>,
+    /// What could not be read or removed.
+    pub failures: FailedEntries,
+    /// The number of the search; `None` after its end.
+    pub rest: Option<u32>,
+}
+
 /// The error of an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSessionError {
@@ -64,11 +75,10 @@ pub enum FileSessionError {
 }
 
 impl FileSession {
-    /// Starts a worker on the host of the sources of `copy`, and expands patterns. It can make directories and remove
-    /// entries only with `changes`.
+    /// Starts a worker on the host of the sources of `copy`, and expands patterns. It has no more than these `rights`.
     pub fn open(
         copy: &mut CopySpec,
-        changes: bool,
+        rights: SessionRights,
         program: &WorkerProgram,
         cancel: &Cancel,
         observer: &mut dyn Observer,
@@ -81,9 +91,12 @@ impl FileSession {
         let spec = CopySpec { sources, list: None, target, options, access };
         let mut workers = Workers::start(&spec, program, cancel, observer)?;
         workers.require(Features::FILE_SESSIONS)?;
+        if rights == SessionRights::RemovePartials {
+            workers.require(Features::PARTIALS)?;
+        }
         expand_sources(copy, &mut workers, cancel, observer)?;
         let mut session = Self { workers, cancel: cancel.clone() };
-        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence), changes };
+        let request = FileSessionRequest { silence_ms: workers_silence_ms(spec.access.silence), rights };
         match session.exchange(&ControllerMessage::FileSession(request))? {
             FileAnswer::Ready => Ok(session),
             _ => Err(session.out_of_order()),
@@ -181,6 +194,33 @@ impl FileSession {
     pub fn next_changes(&mut self) -> Result<ChangedPart, FileSessionError> {
         match self.perform(FileOperation::NextChanges)? {
             FileAnswer::Changed(part) => Ok(part),
+            _ => Err(self.out_of_order().into()),
+        }
+    }
+
+    /// Begins to find partial files at or below `path`; with `removes`, removes them. Journals are beside them, or in
+    /// `journals`.
+    pub fn find_partials(
+        &mut self,
+        path: &Path,
+        journals: Option<&Path>,
+        removes: bool,
+    ) -> Result<PartialsPage, FileSessionError> {
+        self.workers.require(Features::PARTIALS)?;
+        let journals = journals.map(bytes_of).unwrap_or_default();
+        self.found_partials(FileOperation::FindPartials { path: bytes_of(path), journals, removes })
+    }
+
+    /// Returns the next partial files of a search.
+    pub fn find_partials_on(&mut self, search: u32) -> Result<PartialsPage, FileSessionError> {
+        self.found_partials(FileOperation::FindPartialsOn { search })
+    }
+
+    fn found_partials(&mut self, operation: FileOperation) -> Result<PartialsPage, FileSessionError> {
+        match self.perform(operation)? {
+            FileAnswer::Partials { search, found, failures, is_last } => {
+                Ok(PartialsPage { found, failures, rest: (!is_last).then_some(search) })
+            }
             _ => Err(self.out_of_order().into()),
         }
     }

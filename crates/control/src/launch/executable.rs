@@ -9,6 +9,7 @@ use haul_proto::checksum::hex;
 
 use super::elf;
 use super::script::Deployable;
+use super::verified_executable::{VerifiedExecutable, identity};
 
 /// Bytes of one read.
 const CHUNK: usize = 256 * 1024;
@@ -28,12 +29,23 @@ impl Executable {
         Self::of(File::open(path)?)
     }
 
+    /// Opens `path`, and hashes the file unless `known` is about this very file.
+    pub(super) fn open_known(path: &Path, known: &VerifiedExecutable) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        let identity = identity(&found);
+        if let Some(sha256) = known.sha256_of(&identity) {
+            let system = system_of(&file)?;
+            return Ok(Self { file, size: found.len(), sha256, system });
+        }
+        let executable = Self::of(file)?;
+        known.write(&format!("{} {identity}", executable.sha256));
+        Ok(executable)
+    }
+
     /// Hashes an open file.
     pub(super) fn of(mut file: File) -> io::Result<Self> {
-        let mut head = Vec::with_capacity(elf::HEAD);
-        (&file).take(elf::HEAD as u64).read_to_end(&mut head)?;
-        file.rewind()?;
-        let system = elf::machine_of_static(&head).map(|machine| format!("Linux {machine}"));
+        let system = system_of(&file)?;
         let (size, sha256) = hash(&mut file)?;
         Ok(Self { file, size, sha256, system })
     }
@@ -75,6 +87,14 @@ impl Executable {
     }
 }
 
+/// `uname -s` and `uname -m` of the hosts that it runs on, if it is static.
+fn system_of(mut file: &File) -> io::Result<Option<String>> {
+    let mut head = Vec::with_capacity(elf::HEAD);
+    file.take(elf::HEAD as u64).read_to_end(&mut head)?;
+    file.rewind()?;
+    Ok(elf::machine_of_static(&head).map(|machine| format!("Linux {machine}")))
+}
+
 /// Whether the executable at `path` has the SHA-256 hash `hex` (64 hexadecimal digits), for `haul worker --verify`.
 pub fn verify_own_executable(path: &Path, hex: &str) -> bool {
     File::open(path).and_then(|mut file| hash(&mut file)).is_ok_and(|(_, found)| found.eq_ignore_ascii_case(hex))
@@ -106,6 +126,27 @@ fn read_chunks(file: &mut File, mut show: impl FnMut(&[u8])) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_known_file_is_hashed_again_only_after_it_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, known) = (directory.path().join("haul"), VerifiedExecutable::of_this_host(directory.path()));
+        std::fs::write(&path, "one").unwrap();
+        let sha256 = |known| Executable::open_known(&path, known).unwrap().sha256;
+        let (first, none) = (sha256(&known), VerifiedExecutable::default());
+        assert_eq!(first, sha256(&none));
+        // What is recorded is believed of this file, and of no other.
+        let found = std::fs::metadata(&path).unwrap();
+        known.write(&format!("{} {}", "a".repeat(64), identity(&found)));
+        assert_eq!(sha256(&known), "a".repeat(64));
+        let executable = Executable::open_known(&path, &known).unwrap();
+        assert_eq!(executable.size, 3);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(&path, "two").unwrap();
+        assert_eq!(sha256(&known), sha256(&none));
+        known.write(&format!("short {}", identity(&std::fs::metadata(&path).unwrap())));
+        assert_eq!(sha256(&known), sha256(&none));
+    }
 
     #[test]
     fn the_executable_is_hashed_and_sent_completely() {

@@ -10,6 +10,8 @@ use haul_proto::path::escape;
 
 use super::executable::Executable;
 use super::script::Deployable;
+use super::ssh_master::private_directory;
+use super::verified_executable::VerifiedExecutable;
 
 /// Architectures that haul is released for.
 const RELEASED: [&str; 2] = ["aarch64", "x86_64"];
@@ -32,7 +34,8 @@ impl DeployableExecutables {
     pub(super) fn open(program: &WorkerProgram, access: &RemoteAccess) -> Result<Self, Error> {
         let mut opened: Vec<Executable> = Vec::new();
         opened.extend(access.login.worker_binary.as_deref().map(open_named).transpose()?);
-        let own = open_running(&program.executable)?;
+        let known = private_directory(&program.masters).map(|own| VerifiedExecutable::of_this_host(&own));
+        let own = open_running(&program.executable, &known.unwrap_or_default())?;
         if opened.iter().all(|named| named.system() != own.system()) {
             opened.push(own);
         }
@@ -103,8 +106,8 @@ fn open_named(path: &Path) -> Result<Executable, Error> {
     Ok(executable)
 }
 
-fn open_running(path: &Path) -> Result<Executable, Error> {
-    Executable::open(path).map_err(|error| {
+fn open_running(path: &Path, known: &VerifiedExecutable) -> Result<Executable, Error> {
+    Executable::open_known(path, known).map_err(|error| {
         let path = escape(path.as_os_str().as_encoded_bytes());
         Error::Failed(format!("cannot read haul's executable {path}: {error}\ntry again: it may have been replaced"))
     })

@@ -42,6 +42,8 @@ pub(super) enum ScannedLine {
     },
     /// The executable was installed at this path (escaped) and is about to greet.
     Placed(String),
+    /// The script has verified an executable: its SHA-256, and the identity of its file.
+    Verified(String),
 }
 
 /// More than [`MAX_NOISE`] bytes arrived without a greeting.
@@ -114,6 +116,9 @@ fn parse(line: &[u8]) -> Option<ScannedLine> {
     }
     if let Some(rest) = line.strip_prefix(b"HAUL-PLACED ") {
         return Some(ScannedLine::Placed(escape(rest)));
+    }
+    if let Some(rest) = line.strip_prefix(b"HAUL-VERIFIED ") {
+        return Some(ScannedLine::Verified(escape(rest)));
     }
     (line == b"HAUL-READY").then_some(ScannedLine::Ready)
 }

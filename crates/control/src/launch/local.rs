@@ -92,6 +92,7 @@ pub fn start_local(
                 child,
                 version: greeting.version,
                 deployed: None,
+                verified: None,
                 host_label: LABEL.to_owned(),
             });
         }

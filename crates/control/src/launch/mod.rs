@@ -33,6 +33,7 @@ mod ssh_settings;
 mod start_wait;
 #[cfg(test)]
 pub(crate) mod tests;
+mod verified_executable;
 
 use std::net::IpAddr;
 use std::process::{ChildStdin, ChildStdout};
@@ -69,6 +70,8 @@ pub struct StartedWorker {
     pub version: String,
     /// Path (escaped) of the haul that this start deployed, if any.
     pub deployed: Option<String>,
+    /// What the host has verified of its executable.
+    pub(crate) verified: Option<String>,
     /// The host as the user named it: `user@name`, `name`, or `this host`.
     pub host_label: String,
     /// Remote address of the connection, as this host sees it. `None` if there is none, or it is unknown.

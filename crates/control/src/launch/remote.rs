@@ -95,13 +95,16 @@ pub(super) fn start_through(
         true => ([ASK_NOTHING.map(OsString::from).as_slice(), &arguments].concat(), shared),
         false => (shared, arguments),
     };
-    let started = match start_scripted(ssh, first, scene.clone(), access, executables, program, control) {
+    let verified = master.verified.read();
+    let verified = verified.as_deref();
+    let started = match start_scripted(ssh, first, scene.clone(), access, executables, verified, program, control) {
         Err(Error::Connect(text)) if is_apart || !master.options.is_empty() && text.contains(HIDDEN) => {
             let executables = DeployableExecutables::open(program, access)?;
-            start_scripted(ssh, second, scene, access, executables, program, control)
+            start_scripted(ssh, second, scene, access, executables, verified, program, control)
         }
         started => started,
     }?;
+    started.verified.iter().for_each(|verified| master.verified.write(verified));
     Ok(StartedWorker { peer: started.peer.or_else(|| master.peer()), ..started })
 }
 
@@ -126,6 +129,7 @@ pub(super) fn start_scripted(
     scene: LaunchScene,
     access: &RemoteAccess,
     executables: DeployableExecutables,
+    verified: Option<&str>,
     program: &WorkerProgram,
     control: StartControl<'_>,
 ) -> Result<StartedWorker, Error> {
@@ -136,6 +140,7 @@ pub(super) fn start_scripted(
         executables: executables.opened(),
         arguments: &worker_arguments,
         token: access.login.deploy.then_some(token.as_str()),
+        verified,
         directory: access.login.remote_dir.as_deref(),
     };
     let host = arguments.len();
@@ -196,6 +201,7 @@ struct LaunchConversation<'a> {
     found: String,
     system: String,
     deployed: Option<String>,
+    verified: Option<String>,
 }
 
 impl<'a> LaunchConversation<'a> {
@@ -223,6 +229,7 @@ impl<'a> LaunchConversation<'a> {
             found: "none".into(),
             system: String::new(),
             deployed: None,
+            verified: None,
         }
     }
 
@@ -239,6 +246,7 @@ impl<'a> LaunchConversation<'a> {
                 GreetResult::Line(ScannedLine::Absent { system, found }) => (self.system, self.found) = (system, found),
                 GreetResult::Line(ScannedLine::Ready) => self.send()?,
                 GreetResult::Line(ScannedLine::Placed(path)) => self.deployed = Some(path),
+                GreetResult::Line(ScannedLine::Verified(verified)) => self.verified = Some(verified),
                 GreetResult::Line(ScannedLine::Cannot { code, detail }) => {
                     return Err(self.cannot(&code, &detail).into());
                 }
@@ -347,6 +355,7 @@ impl<'a> LaunchConversation<'a> {
             child: self.child,
             version,
             deployed: self.deployed,
+            verified: self.verified,
             host_label: self.scene.host,
         }
     }

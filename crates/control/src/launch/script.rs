@@ -28,6 +28,8 @@ pub(super) struct ScriptRequest<'a> {
     pub arguments: &'a str,
     /// Hexadecimal digits that make temporary names unique; `None` forbids deployment.
     pub token: Option<&'a str>,
+    /// What an earlier script has verified: the SHA-256, and the identity of the file.
+    pub verified: Option<&'a str>,
     /// The directory for the executable in place of the cache directory, from `--remote-dir`.
     pub directory: Option<&'a Path>,
 }
@@ -90,6 +92,7 @@ digest() {
   elif command -v busybox; then busybox sha256sum <"$1";
   fi 2>/dev/null | { read -r x && read -r x h && echo "$x"; };
 };
+identity() { stat -c "%d:%i:%s:%z" "$1" 2>/dev/null; };
 me=$(id -u 2>/dev/null);
 look /; root=$o;
 "#;
@@ -136,7 +139,8 @@ try() {
 /// A policy that cannot be read, or has a line that is not understood, forbids too: haul would refuse every copy.
 ///
 /// The cached copy is started only from a directory that others cannot change, and after a tool of the host has
-/// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right.
+/// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right. A file whose device, inode,
+/// size and last change (ctime) are those of a file verified before is that file, unchanged.
 const FIND: &str = r#"
 s=$(uname -sm);
 case "$s" in @CHOICES@ *) say HAUL-SYSTEM ${s:-unknown unknown}; sha=; size=; v=; read -r sha size v;; esac;
@@ -158,7 +162,14 @@ d=$c/haul/$v;
 if [ -z "$g" ] && [ -n "$c" ] && [ -n "$sha" ] && [ -f "$d/haul" ] && cache; then
   look "$p/haul";
   case "$l" in -??x?-??-*)
-    if ours && [ "$(digest "$p/haul")" = "$sha" ]; then exec "$p/haul" @WORKER@; fi;;
+    if ours; then
+      e=$(identity "$p/haul");
+      if [ -n "$e" ] && [ "$sha $e" = "@VERIFIED@" ]; then exec "$p/haul" @WORKER@; fi;
+      if [ "$(digest "$p/haul")" = "$sha" ]; then
+        [ -z "$e" ] || say HAUL-VERIFIED "$sha $e";
+        exec "$p/haul" @WORKER@;
+      fi;
+    fi;;
   esac;
 fi;
 i=$( { haul @WORKER@ --identify | head -n 1; } </dev/null 2>/dev/null);
@@ -241,6 +252,7 @@ if [ -n "$k" ]; then
   exit $?;
 fi;
 trap - EXIT HUP INT TERM PIPE;
+e=$(identity "$f") && say HAUL-VERIFIED "$sha $e";
 say HAUL-PLACED "$f";
 exec "$f" @WORKER@;
 "#;
@@ -260,6 +272,7 @@ pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
         .replace("@CHOICES@", &request.executables.iter().map(choice).collect::<String>())
         .replace("@POLICY@", &permitting_lines())
         .replace("@IDENTITY@", &worker_identify_line())
+        .replace("@VERIFIED@", request.verified.unwrap_or_default())
         .replace("@WORKER@", request.arguments);
     let line = script.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     format!("exec sh -c '{line}'")
@@ -325,7 +338,13 @@ mod tests {
     fn request(deploy: bool) -> ScriptRequest<'static> {
         let executable = |system, size| Deployable { system, sha256: HEX, size };
         let executables = vec![executable("Linux x86_64", 12_345), executable("Linux aarch64", 23_456)];
-        ScriptRequest { executables, arguments: "worker", token: deploy.then_some("00ff"), directory: None }
+        ScriptRequest {
+            executables,
+            arguments: "worker",
+            token: deploy.then_some("00ff"),
+            verified: None,
+            directory: None,
+        }
     }
 
     #[test]

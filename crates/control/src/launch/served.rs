@@ -51,6 +51,7 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
             child,
             version: greeting.version,
             deployed: None,
+            verified: None,
             host_label: label,
         }),
         Ok(greeting) => Err(Error::Connect(format!(

@@ -26,6 +26,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::launch::prompt::peer_of;
 use crate::launch::ssh_settings::{SshSettings, keyword_of};
+use crate::launch::verified_executable::VerifiedExecutable;
 
 /// How long a master stays without a session, in ssh's words.
 const PERSIST: &str = "ControlPersist=60";
@@ -53,6 +54,8 @@ pub(super) struct SshMaster {
     pub options: Vec<OsString>,
     /// Whether haul's own runs already.
     pub runs: bool,
+    /// What the host has verified of its executable.
+    pub verified: VerifiedExecutable,
     /// Its socket, if there is any: haul's own or the user's.
     socket: Option<PathBuf>,
 }
@@ -72,18 +75,25 @@ impl SshMaster {
         if users.is_some() || settings.value("controlmaster").is_some_and(|value| !matches!(value, "false" | "no")) {
             return match users.as_deref().map(ask) {
                 Some(MasterState::Hangs) => Err(hangs(&users.unwrap_or_default())),
-                _ => Ok(Self { socket: users, ..Self::default() }),
+                _ => {
+                    let verified = private_directory(place)
+                        .map(|own| VerifiedExecutable::of(&own, &name(settings, arguments, place)));
+                    Ok(Self { socket: users, verified: verified.unwrap_or_default(), ..Self::default() })
+                }
             };
         }
         let is_typed = |option: &String| KEYWORDS.iter().any(|known| keyword_of(option).eq_ignore_ascii_case(known));
         if settings.is_empty() || access.login.no_ssh_reuse || access.login.ssh_options.iter().any(is_typed) {
             return Ok(Self::default());
         }
-        let Some((socket, runs)) = own_socket(settings, arguments, place) else { return Ok(Self::default()) };
+        let Some(directory) = private_directory(place) else { return Ok(Self::default()) };
+        let name = name(settings, arguments, place);
+        let verified = VerifiedExecutable::of(&directory, &name);
+        let Some((socket, runs)) = own_socket(&directory, &name) else { return Ok(Self::default()) };
         let options =
             ["ControlMaster=auto".to_owned(), format!("ControlPath={}", socket.display()), PERSIST.to_owned()];
         let options = options.into_iter().flat_map(|option| ["-o".into(), option.into()]).collect();
-        Ok(Self { options, runs, socket: Some(socket) })
+        Ok(Self { options, runs, verified, socket: Some(socket) })
     }
 
     /// Returns where the master's connection leads, if it has no other.
@@ -104,13 +114,17 @@ fn hangs(socket: &Path) -> Error {
     ))
 }
 
-/// Returns the socket of a master of haul's own, if it can be used or made, and whether the master runs. Nobody else can
-/// have put it there: the directory is this user's alone.
-fn own_socket(settings: &SshSettings, arguments: &[OsString], place: &MasterPlace) -> Option<(PathBuf, bool)> {
+/// Makes the directory of sockets and records, if it can be this user's alone.
+pub(super) fn private_directory(place: &MasterPlace) -> Option<PathBuf> {
     let directory = place.directory.as_deref().filter(|path| path.parent().is_some_and(Path::is_dir))?;
     HeldDirectory::create_private(directory).ok()?;
-    let directory = own_directory(directory).ok()?;
-    let socket = directory.join(name(settings, arguments, place));
+    own_directory(directory).ok()
+}
+
+/// Returns the socket of a master of haul's own, if it can be used or made, and whether the master runs. Nobody else can
+/// have put it there: the directory is this user's alone.
+fn own_socket(directory: &Path, name: &str) -> Option<(PathBuf, bool)> {
+    let socket = directory.join(name);
     // ssh expands the path, and splits it at spaces.
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/-_.+".contains(b);
     let bytes = socket.as_os_str().as_encoded_bytes();
@@ -126,7 +140,7 @@ fn own_socket(settings: &SshSettings, arguments: &[OsString], place: &MasterPlac
             MasterState::Hangs => fs::remove_file(&socket).is_ok(),
         },
     };
-    (is_free && can_listen(&directory)).then_some((socket, false))
+    (is_free && can_listen(directory)).then_some((socket, false))
 }
 
 /// Returns a name that differs for different connections, accounts and credentials.

@@ -16,9 +16,10 @@ use haul_base::copy::spec::Symlinks;
 use haul_base::sys::describe::describe;
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
+use haul_proto::wire::partials::{PartialDetails, PartialExtent, PartialState};
 use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
 
-use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
+use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker, lookup};
 use crate::io::storage::FileAccess;
 use crate::partials::ranges::RangeJournal;
 use crate::receiver::place::copy_locks::CopyLocks;
@@ -32,71 +33,14 @@ use crate::receiver::place::temp_names::{is_for_same_name, random_names, sibling
 pub struct Partial {
     /// The description.
     pub about: PartialDetails,
+    /// Its present path.
+    pub place: Vec<u8>,
     dir: Dir,
     name: Name,
     /// Its journal, or those of its ranges.
     journals: Vec<FileName>,
     /// The file of a patch.
     file: Option<Name>,
-}
-
-/// Description of a [`Partial`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartialDetails {
-    /// Its final path; its present path if that is unknown.
-    pub path: Vec<u8>,
-    /// Its state.
-    pub state: PartialState,
-    /// Its space on disk, including its journal's.
-    pub disk_bytes: u64,
-    /// Time since its last write.
-    pub idle: Duration,
-}
-
-/// The state of a [`Partial`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartialState {
-    /// A partial file: the same copy resumes it, if the source has not changed.
-    Part(PartialExtent),
-    /// A partial file in use.
-    Busy {
-        /// Its recorded extent, if any.
-        extent: Option<PartialExtent>,
-        /// The writing process, if the kernel reports it.
-        process: Option<u32>,
-    },
-    /// A partial file without a journal: the same copy starts it over.
-    Unrecorded,
-    /// A journal without its partial file.
-    Journal,
-    /// A journal of a partial file in another directory (`--journal-dir`). It is not removed without that file.
-    Elsewhere,
-    /// A complete patch for an update in place (`--inplace`), perhaps applied in part. The same copy applies all of it;
-    /// it is kept until then.
-    Patch {
-        /// Bytes of the patch.
-        bytes: u64,
-        /// Bytes of the whole file then.
-        size: u64,
-    },
-    /// A useless patch: it is applied, or its file is gone or replaced.
-    Spent,
-    /// A damaged patch. Its file may be updated in part; the same copy completes it.
-    Damaged,
-    /// Another user's file, neither read nor removed.
-    Foreign {
-        /// That user.
-        uid: u32,
-    },
-}
-
-/// The extent of a partial file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartialExtent {
-    /// Bytes recorded as written. The next run verifies them.
-    pub recorded: u64,
-    /// Bytes of the whole file.
-    pub size: u64,
 }
 
 /// An entry that could not be read, with the reason.
@@ -117,13 +61,13 @@ pub enum PartialRemoval {
     Vanished,
 }
 
+/// Partial files as they are found.
+pub type FoundPartials = Box<dyn Iterator<Item = Result<Partial, PartialUnreadable>> + Send>;
+
 /// Finds partial files at or below `path`. Journals are beside them, or in `journals` (`--journal-dir`).
-pub fn find(
-    path: &Path,
-    journals: Option<&Path>,
-) -> io::Result<Box<dyn Iterator<Item = Result<Partial, PartialUnreadable>>>> {
+pub fn find(path: &Path, journals: Option<&Path>) -> io::Result<FoundPartials> {
     let finder = PartialFinder::new(path, journals)?;
-    match rustix::fs::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+    match lookup::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
         Ok(FileType::Directory) => {
             let options = WalkOptions {
                 recursive: true,
@@ -226,13 +170,15 @@ impl PartialFinder {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
+        let place = below(&self.label, &dir.path_of(name.as_bytes()));
         let mut partial = Partial {
             about: PartialDetails {
-                path: below(&self.label, &dir.path_of(name.as_bytes())),
+                path: place.clone(),
                 state: PartialState::Unrecorded,
                 disk_bytes: disk_bytes(&stat),
-                idle: idle_since(crate::fs::FileStat::from(&stat).meta.modified),
+                idle_s: idle_since(crate::fs::FileStat::from(&stat).meta.modified).as_secs(),
             },
+            place,
             dir: dir.clone(),
             name: name.clone(),
             journals: Vec::new(),

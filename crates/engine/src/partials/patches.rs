@@ -8,9 +8,10 @@ use std::os::fd::OwnedFd;
 use haul_proto::delta::patch::HEADER_LEN;
 use haul_proto::path::Name;
 use haul_proto::timestamps::looks_stored;
+use haul_proto::wire::partials::PartialState;
 use rustix::fs::{FileType, Mode, OFlags, fdatasync, openat};
 
-use super::{Partial, PartialRemoval, PartialState, impatient, unlink};
+use super::{Partial, PartialRemoval, impatient, unlink};
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
 use crate::receiver::delta::in_place_update::read_header;
 use crate::receiver::file::patch::patch_name;

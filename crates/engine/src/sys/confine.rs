@@ -30,6 +30,8 @@ pub enum ConfineRights {
     ReadTree,
     /// The same, and making directories and removing entries.
     ChangeNames,
+    /// Reading, and removing files that it locks, which NFS permits only if they are open for writing.
+    RemovePartials,
     /// Removing files.
     RemoveFiles,
     /// Writing to a device or a FIFO.
@@ -75,6 +77,7 @@ impl ConfineRights {
             Self::ReadFile => AccessFs::ReadFile.into(),
             Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
             Self::ChangeNames => Self::ReadTree.access() | make_bitflags!(AccessFs::{MakeDir | RemoveDir | RemoveFile}),
+            Self::RemovePartials => Self::ReadTree.access() | make_bitflags!(AccessFs::{WriteFile | RemoveFile}),
             Self::RemoveFiles => AccessFs::RemoveFile.into(),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => {

@@ -22,7 +22,7 @@ use crate::receiver::place::existing_entry::entry_kind;
 use crate::worker::file_operation_error::FileOperationError;
 
 /// Bytes of names and links in one answer, about.
-const LISTED_BYTES: usize = 1 << 20;
+pub(super) const LISTED_BYTES: usize = 1 << 20;
 /// Most files with several names that a sum remembers.
 const LINKED_FILES_MAX: usize = 1 << 20;
 

@@ -36,6 +36,7 @@ use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::directory_operations::{self, OpenListing};
 use crate::worker::error::MessageOrderError;
 use crate::worker::file_operation_error::FileOperationError;
+use crate::worker::partial_search::PartialSearch;
 
 /// An operation, or why a server refuses it.
 type PermittedOperation = Result<FileOperation, ClientRefusal>;
@@ -46,8 +47,10 @@ pub(super) struct FileSessionRights {
     pub rate_bytes_per_s: u64,
     /// The audit log, if the host requires one.
     pub audit: Option<Arc<AuditLog>>,
-    /// Directories that it never removes; `None` if it changes nothing.
+    /// Directories that it never removes; `None` if it changes no names.
     pub changes: Option<ProtectedDirectories>,
+    /// Whether it removes partial files.
+    pub removes_partials: bool,
     /// The mask of new directories' modes.
     pub umask: u16,
 }
@@ -80,6 +83,7 @@ struct FileServer {
     files: BTreeMap<u32, OpenFile>,
     listings: BTreeMap<u32, OpenListing>,
     watch: Option<TreeWatch>,
+    searches: BTreeMap<u32, PartialSearch>,
     next: u32,
     work: Arc<SessionWork>,
 }
@@ -96,6 +100,7 @@ impl FileSessionRuntime {
             files: BTreeMap::new(),
             listings: BTreeMap::new(),
             watch: None,
+            searches: BTreeMap::new(),
             next: 0,
             work: Arc::clone(&work),
         };
@@ -146,7 +151,9 @@ impl FileServer {
                 Ok(FileAnswer::Data { bytes })
             }
             FileOperation::Close { file } => {
-                let was_open = self.files.remove(&file).is_some() || self.listings.remove(&file).is_some();
+                let was_open = self.files.remove(&file).is_some()
+                    || self.listings.remove(&file).is_some()
+                    || self.searches.remove(&file).is_some();
                 if was_open { Ok(FileAnswer::Closed) } else { Err(FileOperationError::NotOpen) }
             }
             FileOperation::Stat { path, follows } => {
@@ -180,6 +187,19 @@ impl FileServer {
                 let watch = self.watch.as_mut().ok_or(FileOperationError::NotOpen)?;
                 Ok(FileAnswer::Changed(watch.next_changes()?))
             }
+            FileOperation::FindPartials { path, journals, removes } => {
+                if removes && !self.rights.removes_partials {
+                    return Err(FileOperationError::ReadOnly);
+                }
+                let journals = (!journals.is_empty()).then(|| path_of(&journals));
+                let search = PartialSearch::open(path_of(&path), journals, removes)?;
+                let number = self.new_number()?;
+                self.search_on(number, search)
+            }
+            FileOperation::FindPartialsOn { search } => {
+                let open = self.searches.remove(&search).ok_or(FileOperationError::NotOpen)?;
+                self.search_on(search, open)
+            }
         }
     }
 
@@ -190,6 +210,21 @@ impl FileServer {
             self.listings.insert(number, listing);
         }
         Ok(FileAnswer::Listed { listing: number, entries, is_last })
+    }
+
+    /// Answers with the next partial files of a search, which stays open until its end.
+    fn search_on(&mut self, number: u32, mut search: PartialSearch) -> Result<FileAnswer, FileOperationError> {
+        let mut audited = Ok(());
+        let answer = search.next_partials(number, &mut |path| {
+            if audited.is_ok() {
+                audited = self.record(AuditAction::Removed, path, EntryKind::File);
+            }
+        });
+        audited?;
+        if matches!(answer, FileAnswer::Partials { is_last: false, .. }) {
+            self.searches.insert(number, search);
+        }
+        Ok(answer)
     }
 
     fn remove(&mut self, path: &[u8], is_recursive: bool) -> Result<FileAnswer, FileOperationError> {
@@ -219,7 +254,7 @@ impl FileServer {
 
     /// The number of a file or listing to be opened.
     fn new_number(&mut self) -> Result<u32, FileOperationError> {
-        if self.files.len() + self.listings.len() >= SESSION_FILES_MAX {
+        if self.files.len() + self.listings.len() + self.searches.len() >= SESSION_FILES_MAX {
             return Err(FileOperationError::TooMany);
         }
         self.next = self.next.checked_add(1).ok_or(FileOperationError::TooMany)?;

@@ -1,7 +1,7 @@
 //! Policy for file sessions and patterns of a served worker's clients, as part of [`super::request_policy`].
 
 use haul_proto::wire::expansion::ExpandRequest;
-use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
+use haul_proto::wire::file_session::{FileOperation, FileSessionRequest, SessionRights};
 
 use crate::fs::lookup;
 use crate::worker::client_limits::{ClientLimits, ServedAccess};
@@ -10,13 +10,13 @@ use crate::worker::request_policy::{SILENCE_MS_MAX, beneath, inside, replace};
 
 impl ClientLimits {
     pub(super) fn hold_file_session(&self, request: &mut FileSessionRequest) -> Result<(), ClientRefusal> {
-        let FileSessionRequest { silence_ms, changes } = request;
+        let FileSessionRequest { silence_ms, rights } = request;
         *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
-        match changes {
+        match rights {
             _ if self.pipe.is_some() => Err(ClientRefusal::FilesOfPipe),
-            true if self.access == ServedAccess::ReadOnly => Err(self.forbidden(ForbiddenAct::Writing)),
-            true => Ok(()),
-            false => self.check_files_are_readable(),
+            SessionRights::Read => self.check_files_are_readable(),
+            _ if self.access == ServedAccess::ReadOnly => Err(self.forbidden(ForbiddenAct::Writing)),
+            SessionRights::ChangeNames | SessionRights::RemovePartials => Ok(()),
         }
     }
 
@@ -39,11 +39,23 @@ impl ClientLimits {
                 ServedAccess::Both => inside_or_link(path),
                 _ => Err(self.forbidden(ForbiddenAct::Removal)),
             },
-            // Numbers of files and listings that were opened inside.
+            FileOperation::FindPartials { path, journals, removes } => {
+                match self.access {
+                    ServedAccess::Both => {}
+                    _ if *removes => return Err(self.forbidden(ForbiddenAct::Removal)),
+                    _ => self.check_files_are_readable()?,
+                }
+                if !journals.is_empty() {
+                    inside(journals)?;
+                }
+                inside(path)
+            }
+            // Numbers of files, listings and searches that were opened inside.
             FileOperation::Read { file: _, offset: _, length: _ }
             | FileOperation::Close { file: _ }
             | FileOperation::NextChanges
-            | FileOperation::ListOn { listing: _ } => Ok(()),
+            | FileOperation::ListOn { listing: _ }
+            | FileOperation::FindPartialsOn { search: _ } => Ok(()),
         }
     }
 

@@ -1,12 +1,16 @@
-use haul_proto::wire::file_session::FileFailure;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use haul_base::control_channel::ControlReader;
+use haul_proto::limits::LISTED_ENTRIES_MAX;
+use haul_proto::path::Name;
+use haul_proto::wire::file_session::FileFailure;
+use haul_proto::wire::partials::PartialOutcome;
 use tempfile::TempDir;
 
 use super::*;
+use crate::receiver::place::temp_names::temporary_name;
 
 struct Session {
     runtime: FileSessionRuntime,
@@ -16,12 +20,16 @@ struct Session {
 
 impl Session {
     fn start(rate_bytes_per_s: u64) -> Self {
+        Self::in_directory(tempfile::tempdir().unwrap(), rate_bytes_per_s, false)
+    }
+
+    fn in_directory(directory: TempDir, rate_bytes_per_s: u64, removes_partials: bool) -> Self {
         let (own, other) = UnixStream::pair().unwrap();
         other.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let changes = Some(ProtectedDirectories::default());
-        let rights = FileSessionRights { rate_bytes_per_s, audit: None, changes, umask: 0o022 };
+        let rights = FileSessionRights { rate_bytes_per_s, audit: None, changes, removes_partials, umask: 0o022 };
         let runtime = FileSessionRuntime::start(ControlWriter::new(own), rights).unwrap();
-        Self { runtime, answers: ControlReader::new(other), directory: tempfile::tempdir().unwrap() }
+        Self { runtime, answers: ControlReader::new(other), directory }
     }
 
     fn ask(&mut self, operation: FileOperation) -> FileAnswer {
@@ -157,4 +165,44 @@ fn a_refused_operation_is_answered_and_the_session_continues() {
     session.runtime.queue(Err(ClientRefusal::OutsidePath(b"../x".to_vec()))).unwrap();
     assert!(matches!(session.answer(), FileAnswer::Failed { failure: FileFailure::Denied, .. }));
     session.open(&path);
+}
+
+#[test]
+fn partial_files_are_found_in_pieces_and_removed_only_by_right() {
+    let mut session = Session::start(0);
+    let directory = session.directory.path().as_os_str().as_bytes().to_vec();
+    let count = LISTED_ENTRIES_MAX + 2;
+    let name = temporary_name(&Name::new(b"file").unwrap(), b"file").to_string();
+    for number in 0..count {
+        fs::create_dir(session.directory.path().join(number.to_string())).unwrap();
+        session.write(&format!("{number}/{name}"), b"");
+    }
+    session.write("0/file", b"kept");
+    let find = |removes| FileOperation::FindPartials { path: directory.clone(), journals: Vec::new(), removes };
+    let of = |answer| match answer {
+        FileAnswer::Partials { search, found, is_last, .. } => (search, found, is_last),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(session.ask(find(true)), FileAnswer::Failed { failure: FileFailure::Denied, .. }));
+    let (search, found, is_last) = of(session.ask(find(false)));
+    assert!(!is_last && found.len() < count && found.iter().all(|found| found.outcome == PartialOutcome::Shown));
+    let mut listed = found.len();
+    loop {
+        let (_, found, is_last) = of(session.ask(FileOperation::FindPartialsOn { search }));
+        listed += found.len();
+        if is_last {
+            break;
+        }
+    }
+    assert_eq!(listed, count);
+    let ended = session.ask(FileOperation::FindPartialsOn { search });
+    assert!(matches!(ended, FileAnswer::Failed { failure: FileFailure::NotOpen, .. }));
+
+    let mut session = Session::in_directory(session.directory, 0, true);
+    let (search, found, _) = of(session.ask(find(true)));
+    assert_eq!(session.ask(FileOperation::Close { file: search }), FileAnswer::Closed);
+    assert!(found.iter().all(|found| found.outcome == PartialOutcome::Removed));
+    let is_left = |number: &usize| session.directory.path().join(format!("{number}/{name}")).exists();
+    assert_eq!((0..count).filter(is_left).count(), count - found.len());
+    assert!(session.directory.path().join("0/file").exists());
 }

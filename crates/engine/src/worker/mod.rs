@@ -17,6 +17,7 @@ mod file_session;
 mod file_session_policy;
 mod inherited_pipes;
 pub mod measure;
+mod partial_search;
 mod predecessor;
 mod process;
 mod replica_runtime;

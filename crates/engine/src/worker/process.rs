@@ -13,7 +13,7 @@ use haul_proto::ids::CopyId;
 use haul_proto::path::escape;
 use haul_proto::wire::control_channel::ControlChannel;
 use haul_proto::wire::expansion::{ExpandRequest, ExpandedPatterns};
-use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest};
+use haul_proto::wire::file_session::{FileAnswer, FileOperation, FileSessionRequest, SessionRights};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::replica_session::{ReplicaAnswer, ReplicaRequest};
@@ -300,10 +300,13 @@ impl WorkerProcess {
         self.confined = true;
         let mut bounds = ConfineBounds::new(ConfineNetwork::None);
         // A server's sandbox, which holds as well, permits its directory alone.
-        let rights = if request.changes { ConfineRights::ChangeNames } else { ConfineRights::ReadTree };
-        bounds.allow_anywhere(rights);
+        bounds.allow_anywhere(match request.rights {
+            SessionRights::Read => ConfineRights::ReadTree,
+            SessionRights::ChangeNames => ConfineRights::ChangeNames,
+            SessionRights::RemovePartials => ConfineRights::RemovePartials,
+        });
         let home = self.environment.home.as_deref();
-        let changes = request.changes.then(|| ProtectedDirectories::with(home));
+        let changes = (request.rights == SessionRights::ChangeNames).then(|| ProtectedDirectories::with(home));
         if bounds.enforce_with_filter().confinement == Confinement::None {
             self.environment.policy.check(PolicyRule::SandboxRequired)?;
         }
@@ -311,6 +314,7 @@ impl WorkerProcess {
             rate_bytes_per_s: self.environment.served.as_ref().and_then(|terms| terms.rate).unwrap_or(0),
             audit: self.environment.audit.as_ref().ok().and_then(Clone::clone),
             changes,
+            removes_partials: request.rights == SessionRights::RemovePartials,
             umask: self.environment.umask,
         };
         let session = FileSessionRuntime::start(self.control.clone(), rights).map_err(WorkerError::Thread)?;

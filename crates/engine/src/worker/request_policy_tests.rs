@@ -5,7 +5,7 @@ use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
 use haul_proto::file_range::RangeLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
-use haul_proto::wire::file_session::{FileOperation, FileSessionRequest};
+use haul_proto::wire::file_session::{FileOperation, FileSessionRequest, SessionRights};
 use haul_proto::wire::preserve::RightsOptions;
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::samples::{replica_request, replica_steps};
@@ -363,10 +363,12 @@ fn a_refusal_names_the_access_and_the_remedy() {
 #[test]
 fn a_file_session_needs_the_right_to_read_and_stays_inside() {
     let begin = |limits: ClientLimits| {
-        let mut message = ControllerMessage::FileSession(FileSessionRequest { silence_ms: u32::MAX, changes: false });
+        let mut message =
+            ControllerMessage::FileSession(FileSessionRequest { silence_ms: u32::MAX, rights: SessionRights::Read });
         limits.enforce(&mut message).map(|()| message)
     };
-    let shortened = ControllerMessage::FileSession(FileSessionRequest { silence_ms: SILENCE_MS_MAX, changes: false });
+    let shortened =
+        ControllerMessage::FileSession(FileSessionRequest { silence_ms: SILENCE_MS_MAX, rights: SessionRights::Read });
     for access in [ServedAccess::ReadOnly, ServedAccess::Both] {
         assert!(begin(terms(access)) == Ok(shortened.clone()), "{access:?}");
     }
@@ -389,7 +391,7 @@ fn a_file_session_needs_the_right_to_read_and_stays_inside() {
 #[test]
 fn a_file_session_changes_only_what_the_access_permits() {
     let permits = |access, mut message: ControllerMessage| terms(access).enforce(&mut message).is_ok();
-    let begin = || ControllerMessage::FileSession(FileSessionRequest { silence_ms: 0, changes: true });
+    let begin = |rights| ControllerMessage::FileSession(FileSessionRequest { silence_ms: 0, rights });
     let path = || b"a".to_vec();
     let operation = |operation| ControllerMessage::FileOperation(operation);
     for (access, changes, makes, removes, lists) in [
@@ -398,7 +400,12 @@ fn a_file_session_changes_only_what_the_access_permits() {
         (ServedAccess::Create, true, true, false, false),
         (ServedAccess::Both, true, true, true, true),
     ] {
-        assert_eq!(permits(access, begin()), changes, "{access:?}");
+        assert_eq!(permits(access, begin(SessionRights::ChangeNames)), changes, "{access:?}");
+        assert_eq!(permits(access, begin(SessionRights::RemovePartials)), changes, "{access:?}");
+        for (asks, permitted) in [(true, removes), (false, lists)] {
+            let find = FileOperation::FindPartials { path: path(), journals: Vec::new(), removes: asks };
+            assert_eq!(permits(access, operation(find)), permitted, "{access:?}");
+        }
         let make = operation(FileOperation::MakeDirectory { path: path(), has_parents: true });
         assert_eq!(permits(access, make), makes, "{access:?}");
         let remove = operation(FileOperation::Remove { path: path(), is_recursive: true });
@@ -415,6 +422,8 @@ fn a_file_session_changes_only_what_the_access_permits() {
     for outside in [
         FileOperation::List { path: b"..".to_vec(), has_details: false },
         FileOperation::MakeDirectory { path: b"../a".to_vec(), has_parents: true },
+        FileOperation::FindPartials { path: b"..".to_vec(), journals: Vec::new(), removes: false },
+        FileOperation::FindPartials { path: path(), journals: b"/j".to_vec(), removes: false },
         FileOperation::Remove { path: b"/etc".to_vec(), is_recursive: true },
     ] {
         assert!(!permits(ServedAccess::Both, operation(outside)));

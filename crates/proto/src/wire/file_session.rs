@@ -9,6 +9,7 @@ use crate::filter::definition::FilterOptions;
 use crate::limits::{FAILED_ENTRIES_MAX, FILE_READ_MAX, LISTED_ENTRIES_MAX};
 use crate::path::Name;
 use crate::watch::ChangedPart;
+use crate::wire::partials::FoundPartial;
 
 wire_struct! {
     /// Request for a file session.
@@ -16,8 +17,21 @@ wire_struct! {
     pub struct FileSessionRequest {
         /// Idle timeout of the control channel in milliseconds: after it, the worker gives up its controller.
         pub silence_ms: u32,
-        /// Whether the session may make directories and remove entries. The worker's sandbox permits it only then.
-        pub changes: bool,
+        /// What the session may do. The worker's sandbox permits nothing else.
+        pub rights: SessionRights,
+    }
+}
+
+wire_enum! {
+    /// What a file session may do.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SessionRights: "rights of a file session" {
+        /// Read files, and list what is there.
+        Read = 0,
+        /// The same, make directories, and remove entries.
+        ChangeNames = 1,
+        /// Read, and remove partial files.
+        RemovePartials = 2,
     }
 }
 
@@ -91,6 +105,20 @@ wire_enum! {
         } = 10,
         /// Wait for settled changes in the watched directory; the answer is Changed.
         NextChanges = 11,
+        /// Find partial files of interrupted copies; the answer is Partials, with the first ones.
+        FindPartials {
+            /// The path of a file, or of a directory with everything below.
+            path: Vec<u8> as PATH,
+            /// The directory of their journals; empty for none but those beside them.
+            journals: Vec<u8> as PATH,
+            /// Whether they are removed.
+            removes: bool,
+        } = 12,
+        /// Continue a search; the answer is Partials.
+        FindPartialsOn {
+            /// Number of the search.
+            search: u32,
+        } = 13,
     }
 }
 
@@ -147,6 +175,17 @@ wire_enum! {
         Watching(coverage: WatchCoverage) = 11,
         /// What has changed since the last answer.
         Changed(part: ChangedPart) = 12,
+        /// Partial files.
+        Partials {
+            /// Number of the search.
+            search: u32,
+            /// The partial files.
+            found: Vec<FoundPartial> as list(OfType, LISTED_ENTRIES_MAX, "partial files"),
+            /// What could not be read or removed.
+            failures: FailedEntries,
+            /// Whether these are the last ones. The search is closed then.
+            is_last: bool,
+        } = 13,
     }
 }
 

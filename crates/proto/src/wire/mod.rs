@@ -17,6 +17,7 @@ pub mod measure;
 pub mod message;
 pub mod network_settings;
 pub mod owners;
+pub mod partials;
 pub mod pipe;
 pub mod preserve;
 pub mod ranges;

@@ -360,6 +360,7 @@ mod tests {
     use super::*;
     use crate::checksum::ChecksumAlgorithm;
     use crate::wire::checksum::ChecksumSource;
+    use crate::wire::file_session::SessionRights;
     use crate::wire::list_batch::OperandDestination;
     use crate::wire::preserve::RightsOptions;
     use crate::wire::samples;
@@ -443,7 +444,10 @@ mod tests {
             ControllerMessage::Pause(true),
             ControllerMessage::Streams(12),
             ControllerMessage::Detour,
-            ControllerMessage::FileSession(FileSessionRequest { silence_ms: 12_000, changes: true }),
+            ControllerMessage::FileSession(FileSessionRequest {
+                silence_ms: 12_000,
+                rights: SessionRights::RemovePartials,
+            }),
             ControllerMessage::FileOperation(FileOperation::Open { path: b"a\xff".to_vec() }),
             ControllerMessage::FileOperation(FileOperation::Read { file: 7, offset: 1 << 40, length: 9 }),
             ControllerMessage::FileOperation(FileOperation::Close { file: 7 }),

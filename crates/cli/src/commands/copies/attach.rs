@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ use haul_job::this_host::host_name;
 use haul_show as show;
 use haul_show::exit::Exit;
 use haul_show::terminal;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::record::{CopyRecord, RunReport, RunState};
 use crate::args::UsageError;
@@ -116,10 +118,12 @@ pub fn cancel(record: &CopyRecord) -> anyhow::Result<Exit> {
             .remedy(format!("ssh {} haul copies cancel {}", report.host, record.name))
             .into());
     }
-    let process = Pid::from_raw(report.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    // The lock was still held after the process was opened: so it is that process.
-    if let (Some(process), true) = (process, record.state().is_active()) {
-        pidfd_send_signal(process, Signal::TERM)?;
+    if let Some(pid) = Pid::from_raw(report.pid) {
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        // The lock was still held after the process was opened: so it is that process.
+        if record.state().is_active() {
+            terminate(pid, process)?;
+        }
     }
     let since = Instant::now();
     while record.state().is_active() {
@@ -130,4 +134,37 @@ pub fn cancel(record: &CopyRecord) -> anyhow::Result<Exit> {
     }
     show::stderr().notice(&format!("{} is cancelled\nhint: haul copies rerun {} resumes it", record.name, record.name));
     Ok(Exit::Done)
+}
+
+/// Terminates a process that was opened; on Linux before 5.3, which opens none, by its id.
+fn terminate(pid: Pid, process: rustix::io::Result<OwnedFd>) -> rustix::io::Result<()> {
+    match process {
+        Ok(process) => pidfd_send_signal(process, Signal::TERM),
+        // A filter of system calls may say so in place of the kernel.
+        Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::TERM),
+        Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_terminated_on_any_kernel() {
+        type Opened = fn(Pid) -> rustix::io::Result<OwnedFd>;
+        let kernels: [Opened; 3] =
+            [|pid| pidfd_open(pid, PidfdFlags::empty()), |_| Err(Errno::NOSYS), |_| Err(Errno::PERM)];
+        for open in kernels {
+            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            let pid = Pid::from_child(&child);
+            terminate(pid, open(pid)).unwrap();
+            assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+        }
+        assert_eq!(terminate(Pid::INIT, Err(Errno::SRCH)), Ok(()), "it has ended");
+    }
 }

@@ -11,6 +11,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_control::controller::file_session::{FileSession, FileSessionError};
 use haul_control::operand::host_prefix;
 use haul_proto::path::disturbs;
+use haul_proto::wire::file_session::SessionRights;
 use haul_show::exit::Exit;
 use haul_show::output::print;
 
@@ -62,7 +63,7 @@ fn entries(place: OsString) -> anyhow::Result<Vec<(Vec<u8>, bool)>> {
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RateHandle::new(), Some(PATIENCE))?;
     let found = watch.during(|| -> Result<_, FileSessionError> {
-        let mut session = FileSession::open(&mut copy, false, &own_program(), &cancel, &mut Warnings)?;
+        let mut session = FileSession::open(&mut copy, SessionRights::Read, &own_program(), &cancel, &mut Warnings)?;
         let mut page = session.list(&copy.sources[0].path, true)?;
         let mut found = Vec::new();
         loop {

@@ -1,13 +1,14 @@
-//! `haul ls`, `haul du`, `haul mkdir` and `haul rm`: files of this machine, of hosts over ssh, and of `haul serve`, by
-//! the operations of a file session.
+//! `haul ls`, `haul du`, `haul mkdir`, `haul rm`, `haul status` and `haul clean`: files of this machine, of hosts over
+//! ssh, and of `haul serve`, by the operations of a file session.
 
 pub mod completion;
 pub mod lines;
 mod listing;
+mod partials;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haul_base::copy::error::Error;
 use haul_base::copy::location::{Host, Location};
@@ -16,7 +17,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_control::controller::file_session::{FileSession, FileSessionError};
 use haul_control::operand::{host_label, parse_operand};
 use haul_proto::limits::FAILED_ENTRIES_MAX;
-use haul_proto::wire::file_session::{DiskUsage, FailedEntries, FileFailure};
+use haul_proto::wire::file_session::{DiskUsage, FailedEntries, FileFailure, SessionRights};
 use haul_show::exit::Exit;
 use haul_show::json::encode;
 use haul_show::output::print;
@@ -24,6 +25,7 @@ use haul_show::{self as show, units};
 
 use self::lines::{FileLine, PlaceName};
 use self::listing::List;
+use self::partials::Partials;
 use crate::args::parse::FileCommand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
@@ -46,13 +48,17 @@ pub fn run(what: FileCommand, own: &Values, copy: &Values, places: &[OsString]) 
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None)?;
     let mut exit = Exit::Done;
+    let mut partials = Partials::new(own, what == FileCommand::Clean);
     for (_, group) in groups {
         let values = between(copy.clone(), &operands(&group))?;
-        let ended = watch.during(|| of_host(what, own, &values, &group, &cancel))?;
+        let ended = watch.during(|| of_host(what, own, &values, &group, &cancel, &mut partials))?;
         exit = if exit == Exit::Done { ended } else { exit };
         if ended == Exit::Interrupted {
             break;
         }
+    }
+    if what.is_about_partials() {
+        partials.end(exit != Exit::Done);
     }
     Ok(exit)
 }
@@ -64,15 +70,23 @@ fn of_host(
     values: &Values,
     places: &[OsString],
     cancel: &Cancel,
+    partials: &mut Partials,
 ) -> anyhow::Result<Exit> {
     let mut copy = plan(values, &operands(places), false)?.copy;
     if copy.options.pipes.source.is_some() {
         return Err(UsageError::new("- is a pipe, and no path").remedy("write ./- for a file of this name").into());
     }
-    let changes = matches!(what, FileCommand::Mkdir | FileCommand::Rm);
-    // A new directory has the name that was typed.
-    copy.options.source.patterns &= what != FileCommand::Mkdir;
-    let mut session = match FileSession::open(&mut copy, changes, &own_program(), cancel, &mut Warnings) {
+    let rights = match what {
+        FileCommand::Mkdir | FileCommand::Rm => SessionRights::ChangeNames,
+        FileCommand::Clean => SessionRights::RemovePartials,
+        FileCommand::Ls | FileCommand::Du | FileCommand::Status => SessionRights::Read,
+    };
+    // A new directory has the name that was typed, and the file of a partial file need not exist.
+    copy.options.source.patterns &= what != FileCommand::Mkdir && !what.is_about_partials();
+    let journals = own.last(&flags::partials::JOURNAL_DIR).map(PathBuf::from);
+    let journals = journals
+        .or_else(|| copy.options.target.partial.journal_dir.as_deref().map(OsStr::from_bytes).map(PathBuf::from));
+    let mut session = match FileSession::open(&mut copy, rights, &own_program(), cancel, &mut Warnings) {
         Ok(session) => session,
         Err(error) => return Ok(report_end(error)),
     };
@@ -85,6 +99,7 @@ fn of_host(
             FileCommand::Du => work.measure(place),
             FileCommand::Mkdir => work.make_directory(place, own.is_set(&flags::files::mkdir::PARENTS)),
             FileCommand::Rm => work.remove(place, own),
+            FileCommand::Status | FileCommand::Clean => partials.visit(&mut work, place, journals.as_ref()),
         };
         match done {
             Ok(()) => {}

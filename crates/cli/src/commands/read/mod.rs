@@ -12,6 +12,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_control::controller::file_session::{FileNumber, FileSession, FileSessionError};
 use haul_proto::limits::FILE_READ_MAX;
 use haul_proto::path::escape;
+use haul_proto::wire::file_session::SessionRights;
 use haul_show::exit::Exit;
 use haul_show::lost_output::stdout;
 use haul_show::{self as show};
@@ -40,13 +41,14 @@ pub fn run(own: &Values, copy: &Values, place: &OsString) -> anyhow::Result<Exit
     if changes && !is_session {
         return Err(UsageError::new("--changes needs --session").remedy("haul mkdir and haul rm change files").into());
     }
+    let rights = if changes { SessionRights::ChangeNames } else { SessionRights::Read };
     // A program names its files.
     copy.options.source.patterns &= !is_session;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None)?;
     let outcome = watch.during(|| {
         let program = own_program();
-        let mut session = FileSession::open(&mut copy, changes, &program, &cancel, &mut Warnings)?;
+        let mut session = FileSession::open(&mut copy, rights, &program, &cancel, &mut Warnings)?;
         match &copy.sources[..] {
             _ if is_session => serve(&mut session, &mut io::stdin().lock(), &mut stdout()),
             [source] => print(&mut session, &source.path, range.unwrap_or((0, u64::MAX)), &mut stdout()),

@@ -1,8 +1,10 @@
 //! Starts that must succeed: finding haul, and deploying it.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use haul_base::copy::End;
 use haul_base::copy::hello::VERSION;
@@ -43,6 +45,38 @@ fn the_executable_is_deployed_once_with_any_shell() {
             let others: Vec<String> = sandbox.files().into_iter().filter(|file| file.starts_with(".cache")).collect();
             assert_eq!(others.len(), 1, "{others:?}");
         }
+    }
+}
+
+#[test]
+fn an_executable_is_verified_again_only_after_it_has_changed() {
+    for sh in installed().iter().filter(|shell| POSIX.contains(&shell.name)) {
+        let mut sandbox = Sandbox::new(sh.clone(), sh);
+        symlink(if sh.name == "busybox" { sh.program } else { "/usr/bin/stat" }, sandbox.bin().join("stat")).unwrap();
+        let placed = sandbox.start().unwrap();
+        let verified = placed.verified.clone().expect("the new file");
+        let path = talk(placed).1;
+        let again = sandbox.start().unwrap();
+        assert_eq!(again.verified.as_ref(), Some(&verified), "{}", sh.name);
+        talk(again);
+
+        // Nothing there can verify it.
+        for tool in ["sha256sum", "shasum", "openssl", "busybox"] {
+            let _ = fs::remove_file(sandbox.bin().join(tool));
+        }
+        sandbox.deploy = false;
+        assert!(sandbox.error().contains("--no-deploy"), "{}", sh.name);
+        sandbox.verified = Some(verified);
+        let known = sandbox.start().unwrap_or_else(|error| panic!("{}: {error}", sh.name));
+        assert_eq!(known.verified, None, "{}", sh.name);
+        assert_eq!(talk(known).1, path, "{}", sh.name);
+        let planted = fs::read(&path).unwrap();
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        // busybox has seconds.
+        thread::sleep(Duration::from_millis(1100));
+        fs::write(&path, planted).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        assert!(sandbox.error().contains("--no-deploy"), "{}", sh.name);
     }
 }
 

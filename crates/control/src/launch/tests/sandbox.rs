@@ -35,7 +35,7 @@ const LIFETIME_S: u64 = 20;
 #[derive(Debug, Clone)]
 pub(super) struct Shell {
     pub name: &'static str,
-    program: &'static str,
+    pub program: &'static str,
     arguments: &'static [&'static str],
 }
 
@@ -91,6 +91,8 @@ pub(super) struct Sandbox {
     pub deployable: bool,
     /// `--no-deploy` is not given.
     pub deploy: bool,
+    /// What an earlier start has verified.
+    pub verified: Option<String>,
     /// `--remote-dir`.
     pub remote_dir: Option<PathBuf>,
     /// Limit of a step of the start.
@@ -112,6 +114,7 @@ impl Sandbox {
             login,
             deployable: true,
             deploy: true,
+            verified: None,
             remote_dir: None,
             start_timeout: Duration::from_secs(60),
         };
@@ -179,10 +182,20 @@ impl Sandbox {
             ..WorkerProgram::default()
         };
         let scene = scene(remote, &access, End::Target);
+        let verified = self.verified.clone();
         within(move || {
             let (cancel, on_slow) = (Cancel::new(), |_| ());
             let control = StartControl { cancel: &cancel, on_slow: &on_slow };
-            start_scripted("/bin/sh".as_ref(), words, scene, &access, executables, &program, control)
+            start_scripted(
+                "/bin/sh".as_ref(),
+                words,
+                scene,
+                &access,
+                executables,
+                verified.as_deref(),
+                &program,
+                control,
+            )
         })
     }
 
