@@ -16,6 +16,7 @@ use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::plan::{ArchiveChange, TwowayAction};
+use haul_proto::twoway::unreadable::UnreadablePath;
 use haul_proto::wire::replica_session::{
     ActionOutcome, ReplicaAnswer, ReplicaId, ReplicaPlace, ReplicaRequest, ReplicaScan, ReplicaStep,
 };
@@ -115,24 +116,27 @@ impl ReplicaSession {
         }
     }
 
-    /// Returns all updates of a scan, in order.
-    pub fn updates(&mut self, scan: &ReplicaScan) -> Result<Vec<ReplicaUpdate>, Error> {
+    /// Returns all updates of a scan, in order, and what it could not read.
+    pub fn updates(&mut self, scan: &ReplicaScan) -> Result<(Vec<ReplicaUpdate>, Vec<UnreadablePath>), Error> {
         if scan.updates > REPLICA_UPDATES_MAX {
             return Err(Error::Failed(self.workers.with_host(ROLE, "more updates than one run handles")));
         }
-        let mut updates = Vec::new();
+        let (mut updates, mut unreadable) = (Vec::new(), Vec::new());
         loop {
-            match self.step(ReplicaStep::NextUpdates)? {
-                ReplicaAnswer::Updates { updates: more, is_last } if !more.is_empty() || is_last => {
-                    updates.extend(more);
-                    if updates.len() as u64 > scan.updates {
-                        return Err(self.out_of_order());
-                    }
-                    if is_last {
-                        return Ok(updates);
-                    }
-                }
-                _ => return Err(self.out_of_order()),
+            let before = updates.len() + unreadable.len();
+            let ReplicaAnswer::Updates { updates: more, unreadable: others, is_last } =
+                self.step(ReplicaStep::NextUpdates)?
+            else {
+                return Err(self.out_of_order());
+            };
+            updates.extend(more);
+            unreadable.extend(others);
+            let received = updates.len() + unreadable.len();
+            match is_last {
+                _ if received as u64 > scan.updates => return Err(self.out_of_order()),
+                true => return Ok((updates, unreadable)),
+                false if received == before => return Err(self.out_of_order()),
+                false => {}
             }
         }
     }

@@ -19,6 +19,16 @@ pub struct ReplicaView {
     pub rules: MetadataRules,
     /// Stamps that this run's actions left.
     pub made: BTreeMap<TreePath, FileStamp>,
+    /// Files with several names that this run's actions changed under one of them, by inode number.
+    pub linked: BTreeMap<u64, LinkedFile>,
+}
+
+/// A file with several names that an action changed under one of them, or took a name from.
+pub struct LinkedFile {
+    /// Its stamp before the first such action.
+    pub scanned: FileStamp,
+    /// What the last one left.
+    pub now: ReplicaEntry,
 }
 
 impl ReplicaView {
@@ -28,6 +38,10 @@ impl ReplicaView {
         let Ok(found) = self.root.entry(path) else { return false };
         let expected = expected.cloned().map(|mut entry| {
             entry.stamp = self.made.get(path).copied().or(entry.stamp).or_else(|| self.scan.stamp(path));
+            let linked = entry.stamp.and_then(|stamp| self.linked.get(&stamp.inode));
+            if let Some(linked) = linked.filter(|linked| entry.stamp == Some(linked.scanned)) {
+                (entry.stamp, entry.metadata) = (linked.now.stamp, linked.now.metadata);
+            }
             entry
         });
         match look(expected.as_ref(), found.as_ref(), self.scan.started, &self.rules) {
@@ -37,9 +51,15 @@ impl ReplicaView {
         }
     }
 
+    /// Records what an action left of a file with several names.
+    pub fn changed_linked(&mut self, before: FileStamp, now: ReplicaEntry) {
+        let first = LinkedFile { scanned: before, now: now.clone() };
+        self.linked.entry(before.inode).or_insert(first).now = now;
+    }
+
     fn has_digest(&self, path: &TreePath, expected: Option<&ReplicaEntry>, found: Option<&ReplicaEntry>) -> bool {
         let known = expected.and_then(|entry| entry.content.fingerprint()).map(|(_, digest)| digest);
         let stamp = found.and_then(|entry| entry.stamp);
-        known.is_some() && known == stamp.and_then(|stamp| self.root.digest(path, stamp))
+        known.is_some() && known == stamp.and_then(|stamp| self.root.digest(path, stamp).ok()?)
     }
 }

@@ -73,17 +73,25 @@ impl ReplicaRoot {
     /// Looks up an entry; `None` where there is none, or no directory above it.
     pub fn entry(&self, path: &TreePath) -> io::Result<Option<ReplicaEntry>> {
         let found = self.parent_of(path).and_then(|(dir, name)| entry_at(&dir, &name));
-        match found.as_ref().err().and_then(Errno::from_io_error) {
-            Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            _ => found.map(Some),
+        match found {
+            Err(error) if is_absent(&error) => Ok(None),
+            found => found.map(Some),
         }
     }
 
-    /// Hashes a file that has this stamp before and after; `None` where it has not, or cannot be read.
-    pub fn digest(&self, path: &TreePath, stamp: FileStamp) -> Option<Digest> {
-        let (dir, name) = self.parent_of(path).ok()?;
-        digest_of(&dir, &name, Some(stamp)).ok()?
+    /// Hashes a file that has this stamp before and after; `None` where it has not, or is gone.
+    pub fn digest(&self, path: &TreePath, stamp: FileStamp) -> io::Result<Option<Digest>> {
+        let hashed = self.parent_of(path).and_then(|(dir, name)| digest_of(&dir, &name, Some(stamp)));
+        match hashed {
+            Err(error) if is_absent(&error) => Ok(None),
+            hashed => hashed,
+        }
     }
+}
+
+/// Whether a lookup found no entry, or something else than a directory above it.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
 /// Opens the directory of a path below `root`.

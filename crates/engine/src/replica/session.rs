@@ -15,6 +15,7 @@ use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::TreePath;
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::plan::{ActionKind, ArchiveChange, TwowayAction, next_archive};
+use haul_proto::twoway::unreadable::UnreadablePath;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::replica_session::{
     ActionOutcome, ReplicaAnswer, ReplicaId, ReplicaPlace, ReplicaRequest, ReplicaScan, ReplicaStep,
@@ -52,6 +53,7 @@ pub struct ReplicaEnd {
     archives: Option<PairArchives>,
     progress: RootProgress,
     unsent: IntoIter<ReplicaUpdate>,
+    unreadable: IntoIter<UnreadablePath>,
     changes: Vec<ArchiveChange>,
     base: Option<u64>,
     /// No other run works in the root.
@@ -105,6 +107,7 @@ impl ReplicaEnd {
             archives: None,
             progress: RootProgress::Opened(Some(root)),
             unsent: Vec::new().into_iter(),
+            unreadable: Vec::new().into_iter(),
             changes: Vec::new(),
             base: None,
             _lock: lock,
@@ -170,16 +173,22 @@ impl ReplicaEnd {
             }
             (Err(error), _) => return Err(error),
         };
-        let updates = std::mem::take(&mut scan.updates);
+        let (updates, unreadable) = (std::mem::take(&mut scan.updates), std::mem::take(&mut scan.unreadable));
         let found = ReplicaScan {
             started: scan.started,
             archived: scan.archived,
-            entries: scan.entries.len() as u64,
-            updates: updates.len() as u64,
+            entries: (scan.entries.len() + unreadable.len()) as u64,
+            updates: (updates.len() + unreadable.len()) as u64,
             hashed: scan.hashed,
         };
-        (self.unsent, self.base) = (updates.into_iter(), base);
-        self.progress = RootProgress::Scanned(Box::new(ReplicaView { root, scan, rules, made: Default::default() }));
+        (self.unsent, self.unreadable, self.base) = (updates.into_iter(), unreadable.into_iter(), base);
+        self.progress = RootProgress::Scanned(Box::new(ReplicaView {
+            root,
+            scan,
+            rules,
+            made: Default::default(),
+            linked: Default::default(),
+        }));
         Ok(ReplicaAnswer::Scanned(found))
     }
 
@@ -190,7 +199,13 @@ impl ReplicaEnd {
             bytes += update.path.as_bytes().len();
             updates.push(update);
         }
-        ReplicaAnswer::Updates { updates, is_last: self.unsent.len() == 0 }
+        let mut unreadable = Vec::new();
+        while unreadable.len() < REPLICA_BATCH_MAX && bytes < REPLICA_BATCH_BYTES {
+            let Some(one) = self.unreadable.next() else { break };
+            bytes += one.path.as_bytes().len() + one.text.len();
+            unreadable.push(one);
+        }
+        ReplicaAnswer::Updates { updates, unreadable, is_last: self.unsent.len() + self.unreadable.len() == 0 }
     }
 
     fn view(&self) -> Result<&ReplicaView, ReplicaError> {
@@ -224,7 +239,12 @@ impl ReplicaEnd {
         let failed = |error| ReplicaError::Directory(OWN_DIRECTORY.into(), error);
         let staged = staged.transpose().map_err(failed)?;
         let mut performer = ActionPerformer { view, staged: staged.as_ref(), backups: self.backups.as_ref() };
-        let outcomes: Vec<ActionOutcome> = actions.iter().map(|action| performer.perform(action)).collect();
+        let mut outcomes: Vec<ActionOutcome> = actions.iter().map(|action| performer.perform(action)).collect();
+        for outcome in &mut outcomes {
+            if let ActionOutcome::Done { stamp, .. } = outcome {
+                *stamp = stamp.and_then(|stamp| performer.last_stamp(stamp));
+            }
+        }
         Ok(ReplicaAnswer::Performed(outcomes))
     }
 
@@ -260,7 +280,8 @@ impl ReplicaEnd {
 }
 
 fn digests(view: &ReplicaView, paths: &[TreePath]) -> Vec<Option<haul_proto::integrity::Digest>> {
-    let digest = |path: &TreePath| view.root.digest(path, view.made.get(path).copied().or(view.scan.stamp(path))?);
+    let digest =
+        |path: &TreePath| view.root.digest(path, view.made.get(path).copied().or(view.scan.stamp(path))?).ok()?;
     paths.iter().map(digest).collect()
 }
 

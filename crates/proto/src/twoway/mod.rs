@@ -9,6 +9,7 @@ pub mod detect;
 pub mod entry;
 pub mod join;
 pub mod limits;
+pub mod links;
 pub mod merge;
 pub mod plan;
 pub mod prefer;
@@ -16,6 +17,7 @@ pub mod reconcile;
 pub mod renames;
 #[cfg(test)]
 mod samples;
+pub mod unreadable;
 
 use crate::codec::wire_enum;
 

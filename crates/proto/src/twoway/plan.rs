@@ -35,6 +35,13 @@ wire_enum! {
         SetMetadata = 4,
         /// Removes a file or an empty directory.
         Delete = 5,
+        /// Makes a further name of a file that this run copied, in place of what is there.
+        Link {
+            /// The name that the file has.
+            to: TreePath,
+            /// The state that the other side must still be in.
+            source: ReplicaEntry,
+        } = 6,
     }
 }
 

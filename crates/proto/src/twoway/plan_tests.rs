@@ -23,6 +23,7 @@ fn drawn(plan: &TwowayPlan) -> Vec<String> {
             ActionKind::Move { .. } => "move",
             ActionKind::SetMetadata => "set",
             ActionKind::Delete => "delete",
+            ActionKind::Link { .. } => "link",
         };
         let keep = if action.keep_as.is_some() { "keep and " } else { "" };
         format!("{:?} {keep}{kind} {}", action.side, action.path)

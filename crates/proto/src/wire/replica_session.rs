@@ -12,6 +12,7 @@ use crate::twoway::detect::ReplicaUpdate;
 use crate::twoway::entry::{FileStamp, ReplicaEntry, TreePath};
 use crate::twoway::merge::MetadataRules;
 use crate::twoway::plan::{ArchiveChange, TwowayAction};
+use crate::twoway::unreadable::UnreadablePath;
 
 wire_struct! {
     /// Request for a replica session.
@@ -97,10 +98,12 @@ wire_enum! {
         } = 2,
         /// The replica is scanned.
         Scanned(scan: ReplicaScan) = 3,
-        /// Updates, in the order of the tree.
+        /// Updates, in the order of the tree, and what could not be read.
         Updates {
             /// The updates.
             updates: Vec<ReplicaUpdate> as list(OfType, REPLICA_BATCH_MAX, "updates of a replica"),
+            /// What the scan could not read.
+            unreadable: Vec<UnreadablePath> as list(OfType, REPLICA_BATCH_MAX, "unreadable paths"),
             /// Whether these are the last ones.
             is_last: bool,
         } = 4,
@@ -193,9 +196,9 @@ wire_struct! {
         pub started: Timestamp,
         /// Number of entries in the base.
         pub archived: u64 as Varint,
-        /// Number of entries found.
+        /// Number of entries found, unreadable ones included.
         pub entries: u64 as Varint,
-        /// Number of updates.
+        /// Number of updates, and of unreadable paths.
         pub updates: u64 as Varint,
         /// Files that were hashed.
         pub hashed: u64 as Varint,

@@ -23,6 +23,7 @@ use crate::twoway::detect::ReplicaUpdate;
 use crate::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use crate::twoway::merge::MetadataRules;
 use crate::twoway::plan::{ActionKind, ArchiveChange, TwowayAction};
+use crate::twoway::unreadable::UnreadablePath;
 use crate::wire::write_options::{PartialOptions, WriteOptions};
 
 /// Returns the settings of a session with one stream.
@@ -155,6 +156,7 @@ pub fn replica_steps() -> Vec<(&'static str, ReplicaStep)> {
     let moved = ActionKind::Move { from: other.clone(), source: hashed.clone() };
     let actions = vec![
         action(ActionKind::MakeDirectory, Some(directory), None),
+        action(ActionKind::Link { to: other.clone(), source: read.clone() }, Some(read.clone()), None),
         TwowayAction { keep_as: Some(other.clone()), ..action(copy, Some(read.clone()), Some(hashed.clone())) },
         action(moved, Some(hashed.clone()), None),
         action(ActionKind::SetMetadata, Some(read.clone()), Some(hashed.clone())),
@@ -201,6 +203,7 @@ pub fn replica_answers() -> Vec<(&'static str, ReplicaAnswer)> {
         folds_case: false,
     };
     let scan = ReplicaScan { started: now, archived: 300, entries: 301, updates: 2, hashed: 1 };
+    let unreadable = vec![UnreadablePath { path: path.clone(), text: "busy".into() }];
     let update = ReplicaUpdate { path, archived: None, found: Some(entries[1].clone()) };
     let outcomes = vec![
         ActionOutcome::Done { stamp: entries[1].stamp, digest: Some([0xd1; 32]) },
@@ -211,7 +214,7 @@ pub fn replica_answers() -> Vec<(&'static str, ReplicaAnswer)> {
         ("Ready", ReplicaAnswer::Ready(place)),
         ("Met", ReplicaAnswer::Met { generations: vec![generation] }),
         ("Scanned", ReplicaAnswer::Scanned(scan)),
-        ("Updates", ReplicaAnswer::Updates { updates: vec![update], is_last: true }),
+        ("Updates", ReplicaAnswer::Updates { updates: vec![update], unreadable, is_last: true }),
         ("Digests", ReplicaAnswer::Digests(vec![Some([0xd1; 32]), None])),
         ("Found", ReplicaAnswer::Found(entries.into_iter().map(Some).chain([None]).collect())),
         ("Staged", ReplicaAnswer::Staged { path: b"/photos/.haul-twoway/incoming".to_vec(), identity: (7, 8) }),
