@@ -1,5 +1,6 @@
 //! `haul twoway`: what goes to the other side, what stays, and what is refused (`docs/internals/twoway.md`).
 
+mod attributes;
 mod conflicts;
 mod kills;
 mod links;

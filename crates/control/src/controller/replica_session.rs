@@ -11,6 +11,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_proto::feature::Features;
 use haul_proto::integrity::Digest;
 use haul_proto::limits::{REPLICA_BATCH_BYTES, REPLICA_BATCH_MAX, REPLICA_UPDATES_MAX};
+use haul_proto::twoway::attributes::AttributeList;
 use haul_proto::twoway::base::Generation;
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
@@ -167,6 +168,23 @@ impl ReplicaSession {
         )
     }
 
+    /// Reads extended attributes. `None` for what cannot be read.
+    pub fn attributes(&mut self, paths: Vec<TreePath>) -> Result<Vec<Option<AttributeList>>, Error> {
+        let mut lists = Vec::new();
+        for paths in batches(paths, |path| path.as_bytes().len()) {
+            let all = lists.len() + paths.len();
+            while lists.len() < all {
+                let missing = all - lists.len();
+                let step = ReplicaStep::Attributes { paths: paths[paths.len() - missing..].to_vec() };
+                match self.step(step)? {
+                    ReplicaAnswer::Attributes(more) if (1..=missing).contains(&more.len()) => lists.extend(more),
+                    _ => return Err(self.out_of_order()),
+                }
+            }
+        }
+        Ok(lists)
+    }
+
     /// Makes the directory for copies before they get their names, and returns its path and identity.
     pub fn stage(&mut self) -> Result<StagedDirectory, Error> {
         match self.step(ReplicaStep::Stage)? {
@@ -191,7 +209,7 @@ impl ReplicaSession {
 
     /// Performs actions.
     pub fn act(&mut self, actions: Vec<TwowayAction>) -> Result<Vec<ActionOutcome>, Error> {
-        let bytes = |action: &TwowayAction| action.path.as_bytes().len();
+        let bytes = |action: &TwowayAction| action.path.as_bytes().len() + action.attributes.bytes();
         self.in_sized_batches(
             actions,
             bytes,

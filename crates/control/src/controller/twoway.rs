@@ -18,7 +18,10 @@ use haul_base::copy::spec::{
 };
 use haul_base::sys::cancel::Cancel;
 use haul_proto::error::ProtocolError;
+use haul_proto::integrity::Digest;
+use haul_proto::limits::REPLICA_BATCH_MAX;
 use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::attributes::{ActionAttributes, AttributeList};
 use haul_proto::twoway::base::{Generation, common_base, next_number};
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::{ReplicaContent, TreePath};
@@ -128,7 +131,8 @@ impl TwowayRun {
             mode: places.iter().all(|place| place.holds_modes),
             owner: places.iter().all(|place| place.sets_owners),
             modified: true,
-            attributes: false,
+            attributes: spec.copies.metadata.preserve.attributes,
+            acls: spec.copies.metadata.preserve.acls,
             window_ns: places.iter().map(|place| place.time_error_ns).max().unwrap_or(0),
             digest_all: spec.digest_all,
         };
@@ -272,9 +276,12 @@ impl TwowayRun {
             let ready = self.with_untouched_sources(chunk, &mut results)?;
             for side in ReplicaSide::BOTH {
                 let actions: Vec<_> = ready.iter().filter(|action| action.side == side).cloned().collect();
-                let outcomes = self.ends[side.index()].act(actions.clone())?;
-                for (action, outcome) in actions.into_iter().zip(outcomes) {
-                    results.add(&action, outcome);
+                for actions in actions.chunks(REPLICA_BATCH_MAX) {
+                    let actions = self.with_attributes(actions, &mut results)?;
+                    let outcomes = self.ends[side.index()].act(actions.clone())?;
+                    for (action, outcome) in actions.into_iter().zip(outcomes) {
+                        results.add(&action, outcome);
+                    }
                 }
             }
         }
@@ -304,6 +311,43 @@ impl TwowayRun {
                 true => results.skip(action.side.other(), &action.path),
                 false => ready.push(action.clone()),
             }
+        }
+        Ok(ready)
+    }
+
+    /// Returns actions with the extended attributes that they set.
+    fn with_attributes(
+        &mut self,
+        actions: &[TwowayAction],
+        results: &mut TwowayResults,
+    ) -> Result<Vec<TwowayAction>, Error> {
+        let has_any = |action: &TwowayAction| {
+            action.entry.as_ref().is_some_and(|entry| entry.metadata.attributes != Digest::default())
+        };
+        let mut wanted = [Vec::new(), Vec::new()];
+        for action in actions.iter().filter(|action| has_any(action)) {
+            if let ActionAttributes::Of(side) = action.attributes {
+                wanted[side.index()].push(action.path.clone());
+            }
+        }
+        let mut found = Vec::new();
+        for (end, paths) in self.ends.iter_mut().zip(wanted) {
+            found.push(end.attributes(paths)?.into_iter());
+        }
+        let mut ready = Vec::new();
+        for action in actions {
+            let attributes = match action.attributes {
+                ActionAttributes::Of(side) if has_any(action) => {
+                    let Some(list) = found[side.index()].next().flatten() else {
+                        results.skip(side, &action.path);
+                        continue;
+                    };
+                    ActionAttributes::Given(list)
+                }
+                ActionAttributes::Of(_) => ActionAttributes::Given(AttributeList::default()),
+                _ => ActionAttributes::Kept,
+            };
+            ready.push(TwowayAction { attributes, ..action.clone() });
         }
         Ok(ready)
     }
@@ -368,7 +412,14 @@ impl TwowayRun {
         options.metadata = MetadataOptions {
             rights: RightsOptions { mode: self.rules.mode, owner: self.rules.owner, group: self.rules.owner },
             times: TimeOptions { files: true, directories: false, symlinks: true },
-            preserve: PreserveOptions { devices: self.rules.owner, specials: true, ..options.metadata.preserve },
+            // The actions bring attributes.
+            preserve: PreserveOptions {
+                attributes: false,
+                acls: false,
+                devices: self.rules.owner,
+                specials: true,
+                ..options.metadata.preserve
+            },
             ..options.metadata
         };
         CopySpec { sources: Vec::new(), list: Some(list), target, options, access }

@@ -10,6 +10,7 @@ use haul_base::sys::random::random;
 use haul_proto::checksum::hex;
 use haul_proto::integrity::Digest;
 use haul_proto::path::Name;
+use haul_proto::twoway::attributes::ActionAttributes;
 use haul_proto::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, TreePath};
 use haul_proto::twoway::plan::{ActionKind, TwowayAction, with_work_mode};
 use haul_proto::wire::replica_session::ActionOutcome;
@@ -18,9 +19,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::attributes::set_attributes;
 use super::look::ReplicaView;
 use super::root::{below, digest_of, entry_at, entry_of, now, stamp_of};
-use crate::fs::meta::{apply, apply_to_node, apply_to_symlink};
+use crate::fs::meta::{apply, apply_to_node, apply_to_symlink, apply_with};
 use crate::fs::{Dir, FileStat, FollowLinks, MetadataParts};
 use crate::receiver::place::temp_files::{rename_new, rename_new_into};
 
@@ -67,7 +69,7 @@ impl ActionPerformer<'_> {
         match self.try_perform(action) {
             Ok(digest) => {
                 self.remember_kept(action);
-                self.remember_linked(linked, &action.path);
+                self.remember_linked(linked, action);
                 let stamp = self.view.made.get(&action.path).copied().and_then(|stamp| stamp.trusted(now()));
                 ActionOutcome::Done { stamp, digest }
             }
@@ -80,6 +82,15 @@ impl ActionPerformer<'_> {
         if !self.view.is_untouched(&action.path, action.expected.as_ref(), false) {
             return Err(Refusal::Touched);
         }
+        match (&action.attributes, &action.entry) {
+            (ActionAttributes::Kept, _) => {}
+            // They changed since the scan.
+            (ActionAttributes::Given(list), Some(entry)) if list.digest() != entry.metadata.attributes => {
+                return Err(Refusal::Touched);
+            }
+            (ActionAttributes::Given(_), Some(_)) => {}
+            _ => return Err(Errno::INVAL.into()),
+        }
         let place = self.view.root.parent_of(&action.path)?;
         match (&action.kind, &action.entry) {
             (ActionKind::MakeDirectory, Some(entry)) => self.make_directory(action, &place, &with_work_mode(entry)),
@@ -87,7 +98,7 @@ impl ActionPerformer<'_> {
             (ActionKind::Link { to, .. }, Some(entry)) => self.link_file(action, &place, to, entry),
             (ActionKind::Move { from, source }, Some(entry)) => self.move_file(action, &place, (from, source), entry),
             (ActionKind::SetMetadata, Some(entry)) => {
-                self.set_metadata(&place, entry)?;
+                self.set_metadata(action, &place, entry)?;
                 self.remember(&action.path, &place)?;
                 Ok(None)
             }
@@ -114,7 +125,8 @@ impl ActionPerformer<'_> {
         let fd = dir.fd()?;
         mkdirat(&*fd, hidden.as_bytes(), Mode::RWXU)?;
         let made = (dir.clone(), hidden);
-        let placed = self.set_metadata(&made, entry).and_then(|()| put(&made, place, action.expected.is_some()));
+        let placed =
+            self.set_metadata(action, &made, entry).and_then(|()| put(&made, place, action.expected.is_some()));
         if placed.is_err() {
             let _ = unlinkat(&*fd, made.1.as_bytes(), AtFlags::REMOVEDIR);
         }
@@ -146,7 +158,7 @@ impl ActionPerformer<'_> {
         if !is_planned {
             return Err(Refusal::Touched);
         }
-        self.set_metadata(&copy, entry)?;
+        self.set_metadata(action, &copy, entry)?;
         self.save(action, place)?;
         put(&copy, place, action.expected.is_some())?;
         self.remember(&action.path, place)?;
@@ -169,7 +181,7 @@ impl ActionPerformer<'_> {
         }
         let hidden = (place.0.clone(), hidden_name()?);
         keep(&first, &hidden)?;
-        let placed = self.set_metadata(&hidden, entry).and_then(|()| {
+        let placed = self.set_metadata(action, &hidden, entry).and_then(|()| {
             self.save(action, place)?;
             put(&hidden, place, action.expected.is_some())
         });
@@ -193,7 +205,7 @@ impl ActionPerformer<'_> {
         }
         let old = self.view.root.parent_of(from)?;
         put(&old, place, false)?;
-        self.set_metadata(place, entry)?;
+        self.set_metadata(action, place, entry)?;
         self.remember(&action.path, place)?;
         Ok(None)
     }
@@ -206,11 +218,14 @@ impl ActionPerformer<'_> {
         linked_file(&dir, &name)
     }
 
-    fn remember_linked(&mut self, held: Option<(OwnedFd, FileStamp)>, path: &TreePath) {
-        let made = self.view.root.parent_of(path).ok().and_then(|(dir, name)| linked_file(&dir, &name));
+    fn remember_linked(&mut self, held: Option<(OwnedFd, FileStamp)>, action: &TwowayAction) {
+        let is_set =
+            matches!((&action.kind, &action.attributes), (ActionKind::SetMetadata, ActionAttributes::Given(_)));
+        let attributes = action.entry.as_ref().filter(|_| is_set).map(|entry| entry.metadata.attributes);
+        let made = self.view.root.parent_of(&action.path).ok().and_then(|(dir, name)| linked_file(&dir, &name));
         for (file, before) in held.into_iter().chain(made) {
             if let Ok(stat) = FileStat::at_fd(&file) {
-                self.view.changed_linked(before, entry_of(&stat, Box::default()));
+                self.view.changed_linked(before, entry_of(&stat, Box::default()), attributes);
             }
         }
     }
@@ -255,19 +270,32 @@ impl ActionPerformer<'_> {
         Ok(())
     }
 
-    fn set_metadata(&self, (dir, name): &NamedEntry, entry: &ReplicaEntry) -> Result<(), Refusal> {
+    fn set_metadata(
+        &self,
+        action: &TwowayAction,
+        (dir, name): &NamedEntry,
+        entry: &ReplicaEntry,
+    ) -> Result<(), Refusal> {
         let (meta, rules) = (&entry.metadata.basic, &self.view.rules);
         let times = rules.modified && !entry.content.is_directory();
         let keep =
             MetadataParts { owner: rules.owner, group: rules.owner, mode: rules.mode.then_some(meta.mode), times };
         let fd = dir.fd()?;
+        let mut attributes = Ok(());
         let applied = match &entry.content {
             ReplicaContent::Symlink { .. } => apply_to_symlink(&*fd, name, meta, keep)?,
             ReplicaContent::Special(_) => apply_to_node(&*fd, name, meta, keep)?,
             ReplicaContent::Directory | ReplicaContent::File { .. } => {
-                apply(dir.open_unseen(name, FollowLinks::Itself)?, meta, keep)?
+                let file = dir.open_unseen(name, FollowLinks::Itself)?;
+                // An access control list changes the mode, and a new owner removes capabilities.
+                apply_with(&file, meta, keep, || {
+                    if let ActionAttributes::Given(list) = &action.attributes {
+                        attributes = set_attributes(&file, list, rules);
+                    }
+                })?
             }
         };
+        attributes.map_err(Refusal::Failed)?;
         match applied.refused_mode.or(applied.refused_time) {
             Some(error) => Err(Refusal::Failed(error.into())),
             None => Ok(()),

@@ -3,10 +3,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::filter::definition::FilterOptions;
 use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::attributes::AttributeList;
 use haul_proto::twoway::merge::MetadataRules;
 
+use super::super::attributes::read_attributes;
 use super::super::root::ReplicaRoot;
 use super::super::scan::{ReplicaFilter, ScannedReplica, no_archive};
 use super::*;
@@ -83,7 +86,8 @@ impl Replica {
 
     fn action(&self, name: &str, kind: ActionKind, entry: Option<ReplicaEntry>) -> TwowayAction {
         let (path, expected) = (path(name), self.scanned(name));
-        TwowayAction { path, side: ReplicaSide::B, kind, entry, expected, keep_as: None }
+        let attributes = ActionAttributes::Kept;
+        TwowayAction { path, side: ReplicaSide::B, kind, entry, expected, keep_as: None, attributes }
     }
 
     fn copy(&self, name: &str, contents: &str) -> TwowayAction {
@@ -212,6 +216,29 @@ fn a_mode_alone_is_set() {
     let action = replica.action("f", ActionKind::SetMetadata, Some(entry));
     replica.does(&action);
     assert_eq!(fs::metadata(replica.at("f")).unwrap().permissions().mode() & 0o7777, 0o400);
+}
+
+#[test]
+fn attributes_are_set_if_they_are_those_of_the_plan() {
+    let mut replica = Replica::with(&["f", "d/"]);
+    let attributes = vec![ExtendedAttribute { name: (*b"user.color").into(), value: (*b"red").into() }];
+    let list = AttributeList { attributes };
+    for name in ["f", "d"] {
+        let mut entry = replica.scanned(name).unwrap();
+        entry.metadata.attributes = list.digest();
+        let mut action = replica.action(name, ActionKind::SetMetadata, Some(entry));
+        action.attributes = ActionAttributes::Given(AttributeList::default());
+        assert_eq!(replica.perform(&action), ActionOutcome::Skipped);
+        action.attributes = ActionAttributes::Of(ReplicaSide::A);
+        assert!(matches!(replica.perform(&action), ActionOutcome::Failed { .. }));
+        action.attributes = ActionAttributes::Given(list.clone());
+        replica.does(&action);
+        let (dir, name) = below(&replica.view.root.dir, &path(name)).unwrap();
+        assert_eq!(read_attributes(&dir, &name, &MetadataRules::ALL).unwrap(), list);
+    }
+    // They changed since the scan.
+    let remove = replica.action("f", ActionKind::Delete, None);
+    assert_eq!(replica.perform(&remove), ActionOutcome::Skipped);
 }
 
 /// A change of one name gives the others a new stamp.

@@ -9,7 +9,7 @@ use haul_proto::integrity::Digest;
 use haul_proto::path::Name;
 use haul_proto::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use haul_proto::wire::replica_session::ReplicaPlace;
-use rustix::fs::{FileType, readlinkat};
+use rustix::fs::{FileType, StatVfsMountFlags, fstatvfs, readlinkat};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -42,6 +42,12 @@ impl ReplicaRoot {
         let failed = |error: io::Error| ReplicaError::Root(path.as_os_str().as_bytes().to_vec(), error);
         let dir = Dir::open_root(path).map_err(failed)?;
         Ok(Self { dir, path: lookup::real_path(path).map_err(failed)? })
+    }
+
+    /// Whether its file system is mounted read-only.
+    pub fn is_read_only(&self) -> bool {
+        let mount = self.dir.fd().and_then(|fd| Ok(fstatvfs(&*fd)?));
+        mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
     /// Returns what the controller learns of it.
@@ -90,7 +96,7 @@ impl ReplicaRoot {
 }
 
 /// Whether a lookup found no entry, or something else than a directory above it.
-fn is_absent(error: &io::Error) -> bool {
+pub fn is_absent(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 

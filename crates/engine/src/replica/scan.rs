@@ -17,8 +17,9 @@ use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::unreadable::UnreadablePath;
 use rustix::fs::{Mode, OFlags, openat};
 
+use super::attributes::add_attributes;
 use super::error::ReplicaError;
-use super::root::{ReplicaRoot, entry_of, now};
+use super::root::{ReplicaRoot, entry_of, is_absent, now};
 use super::root_id::is_own;
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker};
 
@@ -108,7 +109,11 @@ impl<'f> HiddenPaths<'f> {
 }
 
 /// Walks a replica. Returns its entries, and what could not be read. An unreadable root ends the run.
-fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<(Vec<PathEntry>, Vec<UnreadablePath>), ReplicaError> {
+fn walk(
+    root: &ReplicaRoot,
+    filter: &ReplicaFilter,
+    rules: &MetadataRules,
+) -> Result<(Vec<PathEntry>, Vec<UnreadablePath>), ReplicaError> {
     let failed = |path: Vec<u8>, error| ReplicaError::Unreadable(path, error);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // A listing of its own.
@@ -127,7 +132,7 @@ fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<(Vec<PathEntry>, V
     for found in
         Walker::new(opened.map_err(|error| failed(Vec::new(), error))?, options).filtered(filter.patterns.as_ref())
     {
-        let (parent, name, entry) = match found {
+        let (parent, name, mut entry) = match found {
             WalkEntry::EnterDir { dir, meta, .. } => match (dir.parent().cloned(), dir.name().cloned()) {
                 (Some(parent), Some(name)) => {
                     if own.is_none() && is_own(&name, parent.parent().is_none()) {
@@ -159,8 +164,13 @@ fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<(Vec<PathEntry>, V
             continue;
         }
         let path = TreePath::new(&parent.path_of(name.as_bytes()))?;
-        if !filter.is_backup(&path) {
-            entries.push(PathEntry { path, entry });
+        if filter.is_backup(&path) {
+            continue;
+        }
+        match add_attributes(&mut entry, &parent, &name, rules) {
+            Ok(()) => entries.push(PathEntry { path, entry }),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => unreadable.push(unread(path, &error)),
         }
     }
     entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -185,7 +195,7 @@ impl ScannedReplica {
         rules: &MetadataRules,
     ) -> Result<Self, ReplicaError> {
         let started = now();
-        let (entries, mut unreadable) = walk(root, filter)?;
+        let (entries, mut unreadable) = walk(root, filter, rules)?;
         let (mut archived, mut hashed) = (0, 0);
         let (mut updates, mut restamped) = (Vec::new(), BTreeMap::new());
         let archive = filter.visible(archive.inspect(|_| archived += 1));

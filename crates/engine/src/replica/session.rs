@@ -10,6 +10,7 @@ use std::vec::IntoIter;
 use haul_base::held_directory::HeldDirectory;
 use haul_proto::limits::{REPLICA_BATCH_BYTES, REPLICA_BATCH_MAX};
 use haul_proto::path::Name;
+use haul_proto::twoway::attributes::AttributeList;
 use haul_proto::twoway::base::Generation;
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::TreePath;
@@ -25,6 +26,7 @@ use rustix::io::Errno;
 
 use super::act::ActionPerformer;
 use super::archives::PairArchives;
+use super::attributes::read_attributes;
 use super::error::ReplicaError;
 use super::look::ReplicaView;
 use super::root::ReplicaRoot;
@@ -75,6 +77,9 @@ impl ReplicaEnd {
     ) -> Result<Self, ReplicaError> {
         let state_dir = state_dir.ok_or(ReplicaError::NoState)?;
         let root = ReplicaRoot::open(path_of(&request.root))?;
+        if root.is_read_only() {
+            return Err(ReplicaError::ReadOnly(request.root.clone()));
+        }
         let failed = |error| ReplicaError::Id(request.root.clone(), error);
         let locks = DirectoryLocks::open(Some(state_dir));
         let lock = locks.as_ref().map(|locks| {
@@ -90,8 +95,14 @@ impl ReplicaEnd {
         let place = ReplicaPlace { id: mark.id, origin, ..unmarked.clone() };
         let (backups, backups_at) = backup_directory(&root, &request.backup_dir)?.unzip();
         let filter = ReplicaFilter::new(&request.filters, backups_at.flatten())?;
-        let everything =
-            PreserveOptions { hard_links: true, devices: true, specials: true, ..PreserveOptions::default() };
+        let everything = PreserveOptions {
+            hard_links: true,
+            attributes: true,
+            acls: true,
+            devices: true,
+            specials: true,
+            ..PreserveOptions::default()
+        };
         locks.iter().for_each(|locks| locks.allow(bounds));
         bounds.allow(&state, ConfineRights::Land(everything));
         for dir in [Some(&root.dir), backups.as_ref()].into_iter().flatten() {
@@ -127,6 +138,9 @@ impl ReplicaEnd {
             ReplicaStep::NextUpdates => Ok(self.next_updates()),
             ReplicaStep::Digest { paths } => self.view().map(|view| ReplicaAnswer::Digests(digests(view, &paths))),
             ReplicaStep::Find { paths } => self.find(&paths),
+            ReplicaStep::Attributes { paths } => {
+                self.view().map(|view| ReplicaAnswer::Attributes(attributes(view, &paths)))
+            }
             ReplicaStep::Stage => self.stage(),
             ReplicaStep::LookAt { sources } => self.view().map(|view| {
                 let is_untouched = |(path, entry): &(TreePath, _)| view.is_untouched(path, Some(entry), true);
@@ -283,6 +297,20 @@ fn digests(view: &ReplicaView, paths: &[TreePath]) -> Vec<Option<haul_proto::int
     let digest =
         |path: &TreePath| view.root.digest(path, view.made.get(path).copied().or(view.scan.stamp(path))?).ok()?;
     paths.iter().map(digest).collect()
+}
+
+/// Reads as many lists of attributes as a message holds.
+fn attributes(view: &ReplicaView, paths: &[TreePath]) -> Vec<Option<AttributeList>> {
+    let (mut lists, mut bytes) = (Vec::new(), 0);
+    for path in paths {
+        if bytes >= REPLICA_BATCH_BYTES {
+            break;
+        }
+        let found = view.root.parent_of(path).and_then(|(dir, name)| read_attributes(&dir, &name, &view.rules));
+        bytes += found.iter().map(AttributeList::bytes).sum::<usize>();
+        lists.push(found.ok());
+    }
+    lists
 }
 
 fn path_of(path: &[u8]) -> &Path {

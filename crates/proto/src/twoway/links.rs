@@ -57,6 +57,7 @@ pub fn agrees_on_group(found: &[Option<ReplicaEntry>]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attributes::ActionAttributes;
     use super::super::samples::{file, path, with_mode};
     use super::*;
 
@@ -65,7 +66,8 @@ mod tests {
         source.stamp = source.stamp.map(|stamp| FileStamp { inode, ..stamp });
         let entry = Some(source.without_stamp());
         let kind = ActionKind::Copy { source };
-        TwowayAction { path: path(name), side: ReplicaSide::B, kind, entry, expected: None, keep_as: None }
+        let (path, attributes) = (path(name), ActionAttributes::Kept);
+        TwowayAction { path, side: ReplicaSide::B, kind, entry, expected: None, keep_as: None, attributes }
     }
 
     #[test]

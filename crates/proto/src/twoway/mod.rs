@@ -4,6 +4,7 @@
 //! synchronizer" (2004). `docs/internals/twoway.md` describes a run, and what each end must provide.
 
 pub mod archive;
+pub mod attributes;
 pub mod base;
 pub mod detect;
 pub mod entry;

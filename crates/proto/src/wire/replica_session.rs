@@ -7,6 +7,7 @@ use crate::field_codecs::{BoundedBytes, PATH, TEXT, Varint, list};
 use crate::filter::definition::FilterOptions;
 use crate::integrity::Digest;
 use crate::limits::{MACHINE_ID_MAX, REPLICA_BATCH_MAX, REPLICA_GENERATIONS_MAX};
+use crate::twoway::attributes::AttributeList;
 use crate::twoway::base::Generation;
 use crate::twoway::detect::ReplicaUpdate;
 use crate::twoway::entry::{FileStamp, ReplicaEntry, TreePath};
@@ -82,6 +83,11 @@ wire_enum! {
             /// The base of the run.
             base: Option<Generation>,
         } = 10,
+        /// Read extended attributes; the answer is Attributes.
+        Attributes {
+            /// Paths of files and directories.
+            paths: Vec<TreePath> as list(OfType, REPLICA_BATCH_MAX, "paths of a replica"),
+        } = 11,
     }
 }
 
@@ -131,6 +137,8 @@ wire_enum! {
             /// Reason and remedy.
             text: String as TEXT,
         } = 12,
+        /// Attributes of the first paths of the step, in order, and of one path at least; `None` for what cannot be read.
+        Attributes(lists: Vec<Option<AttributeList>> as list(OfType, REPLICA_BATCH_MAX, "lists of attributes")) = 13,
     }
 }
 
