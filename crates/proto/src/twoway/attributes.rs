@@ -61,7 +61,7 @@ impl AttributeList {
             }
             out.bytes(name).bytes(&value);
         }
-        if out.len() == 0 { Digest::default() } else { *blake3::hash(&out.into_bytes()).as_bytes() }
+        if self.attributes.is_empty() { Digest::default() } else { *blake3::hash(&out.into_bytes()).as_bytes() }
     }
 }
 

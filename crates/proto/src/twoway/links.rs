@@ -30,8 +30,8 @@ pub fn link_groups(actions: &[TwowayAction], side: ReplicaSide) -> Vec<Vec<usize
 /// Makes links of all copies of a group but the first.
 pub fn make_links(actions: &mut [TwowayAction], group: &[usize]) {
     let to = actions[group[0]].path.clone();
-    for action in group[1..].iter().map(|at| *at) {
-        let action = &mut actions[action];
+    for at in &group[1..] {
+        let action = &mut actions[*at];
         if let ActionKind::Copy { source } = &action.kind {
             action.kind = ActionKind::Link { to: to.clone(), source: source.clone() };
         }
