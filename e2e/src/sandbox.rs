@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
 
 use haul_lab::{TestTree, output_of};
 
@@ -178,9 +179,21 @@ impl Mount<'_> {
         &self.path
     }
 
-    /// Changes its options (`ro`, `size=64m`).
+    /// Changes its options (`ro`, `size=64m`). An ended program may use it for a moment more.
     pub fn remount(&self, options: &str) {
-        run_quietly(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.path));
+        let remount = || {
+            let mut command = Command::new("mount");
+            command.args(["-o", &format!("remount,{options}")]).arg(&self.path);
+            command
+        };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if output_of(&mut remount()).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        run_quietly(&mut remount());
     }
 }
 

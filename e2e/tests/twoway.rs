@@ -1,7 +1,9 @@
 //! `haul twoway`: what goes to the other side, what stays, and what is refused (`docs/internals/twoway.md`).
 
+mod attributes;
 mod conflicts;
 mod kills;
+mod links;
 mod oracle;
 mod plans;
 mod replicas;
@@ -13,10 +15,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
-use haul_e2e::{Attributes, Haul, ProgramRun, Sandbox, compare_with, contents, listing, mode, set_mtime};
+use haul_e2e::{Attributes, Haul, ProgramRun, Sandbox, compare_with, contents, listing, mode, set_mtime, user};
 use serde_json::Value;
 
 /// What a run without an archive says.
@@ -78,6 +81,23 @@ impl Pair {
     /// A run of the pair with these options, which asks nothing.
     fn run(&self, options: &[&str]) -> ProgramRun {
         self.command(options).args(["--batch", "a", "b"]).run()
+    }
+
+    /// A pair of a user without rights, synchronised with these files in it.
+    fn of_user(paths: &[&str]) -> Self {
+        let pair = Self::new();
+        paths.iter().for_each(|path| drop(pair.put(format!("a/{path}"), path)));
+        pair.sandbox.dir("state");
+        let mut chown = Command::new("chown");
+        chown.args(["-R", &user().to_string(), "a", "b", "state"]).current_dir(pair.path(""));
+        assert!(chown.status().unwrap().success());
+        pair.run_of_user(&[]).succeeds();
+        pair
+    }
+
+    fn run_of_user(&self, options: &[&str]) -> ProgramRun {
+        let command = self.sandbox.haul_of_user(["twoway", "--batch"]).args(options).args(["a", "b"]);
+        command.env("XDG_STATE_HOME", self.path("state")).run()
     }
 
     /// The lines of a run with `--json`.

@@ -34,6 +34,21 @@ pub struct ExtendedAttribute {
     pub value: Box<[u8]>,
 }
 
+impl Wire for ExtendedAttribute {
+    fn encode(&self, out: &mut Writer) {
+        out.bytes(&self.name).bytes(&self.value);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
+        if name.is_empty() || name.contains(&0) {
+            return Err(ProtocolError::Invalid("the name of an attribute"));
+        }
+        let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
+        Ok(Self { name: name.into(), value: value.into() })
+    }
+}
+
 const DATA_BYTES: u8 = 1;
 const NAMES: u8 = 2;
 const ATTRIBUTES: u8 = 4;
@@ -71,9 +86,7 @@ impl EntryExtras {
         });
         if let Some(attributes) = &self.attributes {
             block.count(attributes.len());
-            attributes.iter().for_each(|ExtendedAttribute { name, value }| {
-                block.bytes(name).bytes(value);
-            });
+            attributes.iter().for_each(|attribute| attribute.encode(&mut block));
         }
         self.digest.iter().for_each(|digest| {
             block.raw(digest);
@@ -153,18 +166,10 @@ fn decode_attributes(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Vec
     let count = reader.count(ATTRIBUTES_MAX, "attributes of an entry")?;
     let mut kept = Vec::new();
     for _ in 0..count {
-        kept.extend(decode_attribute(reader, keep)?);
+        let attribute = ExtendedAttribute::decode(reader)?;
+        kept.extend(keep.keeps(&attribute.name).then_some(attribute));
     }
     Ok(kept)
-}
-
-fn decode_attribute(reader: &mut Reader<'_>, keep: ExtrasFilter) -> Decoded<Option<ExtendedAttribute>> {
-    let name = reader.bytes(ATTRIBUTE_NAME_MAX, "the name of an attribute")?;
-    if name.is_empty() || name.contains(&0) {
-        return Err(ProtocolError::Invalid("the name of an attribute"));
-    }
-    let value = reader.bytes(ATTRIBUTES_BYTES_MAX, "the value of an attribute")?;
-    Ok(keep.keeps(name).then(|| ExtendedAttribute { name: name.into(), value: value.into() }))
 }
 
 #[cfg(test)]

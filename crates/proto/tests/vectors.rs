@@ -586,7 +586,7 @@ fn a_replica_session() {
         assert!(ControllerMessage::decode(&documented_vector("replica", name)) == Ok(message), "{name}");
     }
     for (name, message) in answers {
-        assert_eq!(WorkerMessage::decode(&documented_vector("replica", name)), Ok(message));
+        assert_eq!(WorkerMessage::decode(&documented_vector("replica", name)), Ok(message), "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use haul_e2e::{is_root_or_skip, listing};
 
-use super::{Pair, actions};
+use super::{Pair, UNION, actions};
 
 #[test]
 fn many_deletions_are_refused_and_the_named_option_permits_them() {
@@ -95,17 +95,111 @@ fn a_failed_file_is_reported_once_and_goes_before_conflicts_in_the_status() {
 }
 
 #[test]
-fn an_unreadable_directory_ends_the_run_before_anything_changes() {
+fn what_cannot_be_read_stays_at_both_sides_and_the_rest_is_synchronised() {
+    let pair = Pair::of_user(&["d/f", "d/gone", "file", "g", "up/closed/f", "up/f"]);
+    pair.set_mode("b/d", 0);
+    pair.set_mode("b/up/closed", 0);
+    pair.set_mode("a/file", 0);
+    pair.put("a/d/f", "changed at A");
+    pair.put("a/d/new", "of A");
+    pair.remove("a/d/gone");
+    fs::remove_dir_all(pair.path("a/up")).unwrap();
+    pair.put("b/file", "changed at B");
+    pair.put("b/g", "changed");
+    for options in [&["--plan"][..], &[], &["--prefer", "a"]] {
+        let run = pair.run_of_user(options).ends(1);
+        run.says(["d: Permission denied", "up/closed: Permission denied", "file: Permission denied", "exclude it"]);
+    }
+    for path in ["b/d", "b/up/closed"] {
+        pair.set_mode(path, 0o755);
+    }
+    pair.set_mode("a/file", 0o644);
+    assert_eq!(
+        (pair.both("g"), pair.both("d/f")),
+        (["changed"; 2].map(Into::into), ["changed at A", "d/f"].map(Into::into))
+    );
+    assert_eq!(
+        (pair.text("b/d/gone"), pair.text("b/up/f"), pair.text("b/up/closed/f")),
+        ("d/gone".into(), "up/f".into(), "up/closed/f".into())
+    );
+    assert_eq!(pair.both("file"), ["file", "changed at B"]);
+    assert!(!pair.path("b/d/new").exists());
+    // Nothing was forgotten.
+    pair.run_of_user(&["--max-delete=10"]).succeeds();
+    assert_eq!(pair.names(), [["d", "file", "g"]; 2]);
+    assert_eq!(
+        (pair.both("d/f"), pair.both("file")),
+        (["changed at A"; 2].map(Into::into), ["changed at B"; 2].map(Into::into))
+    );
+    assert!(pair.path("b/d/new").exists() && !pair.path("b/d/gone").exists());
+}
+
+#[test]
+fn a_new_file_that_cannot_be_read_fails_alone() {
+    let pair = Pair::of_user(&["f"]);
+    pair.put("a/closed", "closed");
+    pair.set_mode("a/closed", 0);
+    pair.put("a/f", "changed");
+    let run = pair.run_of_user(&[]).ends(1).says(["closed: Permission denied"]);
+    assert!(run.stdout.contains("1 failure"), "{}", run.account());
+    assert_eq!((pair.both("f"), pair.path("b/closed").exists()), (["changed"; 2].map(Into::into), false));
+}
+
+/// What is excluded in a removed directory shows in no scan.
+#[test]
+fn a_path_that_changed_since_the_scan_is_not_done() {
     let pair = Pair::with(&["d/f", "g"]);
-    if rustix::process::geteuid().is_root() {
-        println!("SKIPPED: root reads every directory");
+    pair.put("b/d/excluded", "of B");
+    fs::remove_dir_all(pair.path("a/d")).unwrap();
+    let run = pair.run(&["--exclude", "excluded"]).ends(1).says(["d: changed since the scan"]);
+    assert!(run.stdout.contains("1 path changed meanwhile"), "{}", run.account());
+    assert_eq!(pair.text("b/d/excluded"), "of B");
+}
+
+#[test]
+fn a_read_only_replica_is_named_and_nothing_changes() {
+    if !is_root_or_skip("a read-only file system") {
         return;
     }
-    pair.put("a/g", "changed");
-    pair.set_mode("b/d", 0);
-    pair.run(&[]).ends(1).says(["d: ", "exclude it"]);
-    pair.set_mode("b/d", 0o755);
-    assert_eq!(pair.both("g"), ["changed", "g"]);
+    let pair = Pair::new();
+    let disk = pair.sandbox.tmpfs("b", "size=2m,mode=755");
+    pair.put("a/f", "f");
+    disk.remount("ro");
+    pair.run(&[]).ends(1).says(["b: on a read-only file system", "haul sync"]);
+    disk.remount("rw");
+    pair.run(&[]).succeeds();
+    pair.put("a/f", "changed");
+    pair.put("b/g", "of B");
+    disk.remount("ro");
+    pair.run(&[]).ends(1).says(["b: on a read-only file system", "haul sync"]);
+    assert_eq!((pair.both("f"), pair.path("a/g").exists()), (["changed", "f"].map(Into::into), false));
+    disk.remount("rw");
+    pair.run(&[]).succeeds();
+    pair.is_equal();
+    pair.is_settled();
+}
+
+#[test]
+fn a_full_disk_of_the_archive_loses_nothing_and_the_next_run_ends_as_usual() {
+    if !is_root_or_skip("a small file system") {
+        return;
+    }
+    let pair = Pair::new();
+    let _disk = pair.sandbox.tmpfs("state", "size=1m,mode=700");
+    let names: Vec<String> = (0..300).map(|number| format!("{number:0>60}")).collect();
+    names.iter().for_each(|name| drop(pair.put(format!("a/{name}"), name)));
+    pair.run(&[]).succeeds();
+    pair.remove(&format!("a/{}", names[0]));
+    pair.put(format!("b/{}", names[1]), "changed");
+    let filled = fs::write(pair.path("state/fill"), vec![1; 2 << 20]);
+    assert!(filled.is_err());
+    pair.run(&[]).ends(1).says(["archive in the state directory", "no space"]);
+    fs::remove_file(pair.path("state/fill")).unwrap();
+    pair.run(&[]).succeeds().does_not_say(UNION);
+    pair.is_equal();
+    assert!(!pair.path(format!("b/{}", names[0])).exists());
+    assert_eq!(pair.both(&names[1]), ["changed", "changed"]);
+    pair.is_settled();
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct SimEnd {
     pub updates: Vec<ReplicaUpdate>,
     /// Files that were read and are unchanged.
     pub restamped: BTreeMap<TreePath, PathEntry>,
+    /// What it could not read, with all below it.
+    pub unreadable: Option<TreePath>,
     /// Stamps that this run's actions left.
     pub made: BTreeMap<TreePath, FileStamp>,
 }
@@ -53,7 +55,7 @@ fn read_archive(replica: &SimReplica, base: Option<Generation>) -> Result<Vec<Pa
 }
 
 impl SimEnd {
-    /// Scans a side and reads where stamps do not decide. Users go on meanwhile, if `edits` is set.
+    /// Scans a side and reads where stamps do not decide. If `edits` is set, users go on meanwhile, and may close a path.
     pub fn scan(
         pair: &mut SimPair,
         side: ReplicaSide,
@@ -61,11 +63,22 @@ impl SimEnd {
         edits: Option<&mut Rng>,
     ) -> Result<Self, ArchiveError> {
         let base = read_archive(pair.side(side), base)?;
-        let (scan, scanned_at) = (pair.side(side).scan(), pair.side(side).now());
-        let mut end =
-            Self { side, base, scanned_at, updates: Vec::new(), restamped: BTreeMap::new(), made: BTreeMap::new() };
+        let (mut scan, scanned_at) = (pair.side(side).scan(), pair.side(side).now());
+        let mut end = Self {
+            side,
+            base,
+            scanned_at,
+            updates: Vec::new(),
+            restamped: BTreeMap::new(),
+            unreadable: None,
+            made: BTreeMap::new(),
+        };
         if let Some(rng) = edits {
             pair.edit(rng, side);
+            if rng.chance(300) && !scan.is_empty() {
+                end.unreadable = Some(scan[rng.index(scan.len())].path.clone());
+                scan.retain(|entry| !end.is_unreadable(&entry.path));
+            }
         }
         let replica = pair.side(side);
         let archive = end.base.clone().into_iter().map(Ok::<_, ArchiveError>);
@@ -84,6 +97,11 @@ impl SimEnd {
             }
         }
         Ok(end)
+    }
+
+    /// Whether it could not read a path.
+    pub fn is_unreadable(&self, path: &TreePath) -> bool {
+        self.unreadable.as_ref().is_some_and(|closed| path == closed || path.is_below(closed))
     }
 
     /// Its updates, as a stream.

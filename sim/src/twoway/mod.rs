@@ -41,11 +41,13 @@ pub enum TwowayMistake {
     PreferTopOnly,
     /// A kept loser is not kept.
     DropLoser,
+    /// What cannot be read looks removed.
+    MissUnreadable,
 }
 
 impl TwowayMistake {
     /// All mistakes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SkipLook,
         Self::TrustStamps,
         Self::MarkSkipped,
@@ -58,6 +60,7 @@ impl TwowayMistake {
         Self::CopyWithNewTime,
         Self::PreferTopOnly,
         Self::DropLoser,
+        Self::MissUnreadable,
     ];
 }
 

@@ -14,6 +14,7 @@ use haul_proto::twoway::plan::{ActionKind, MadeFile, RunResults, TwowayAction, T
 use haul_proto::twoway::prefer::{ConflictRules, KeptName, decide_for};
 use haul_proto::twoway::reconcile::{ConflictKind, PathDecision, PathVerdict, Reconcile, wanted_digests};
 use haul_proto::twoway::renames::find_renames;
+use haul_proto::twoway::unreadable::leave_unreadable;
 
 use super::edits::SimPair;
 use super::end::{RULES, SimEnd, generations};
@@ -84,6 +85,12 @@ pub fn run_once(
 impl SimRun<'_> {
     fn plan(&mut self) -> Result<TwowayPlan, ProtocolError> {
         let scanned_at = self.ends.each_ref().map(|end| end.scanned_at);
+        if self.setting.mistake != TwowayMistake::MissUnreadable {
+            let unreadable: Vec<_> = self.ends.iter().filter_map(|end| end.unreadable.clone()).collect();
+            let mut updates = self.ends.each_mut().map(|end| std::mem::take(&mut end.updates));
+            leave_unreadable(&mut updates, &unreadable);
+            self.ends.iter_mut().zip(updates).for_each(|(end, updates)| end.updates = updates);
+        }
         let wanted = wanted_digests(self.ends[0].stream(), self.ends[1].stream(), scanned_at)?;
         let by_size = self.setting.mistake == TwowayMistake::MoveBySize;
         for (end, wanted) in self.ends.iter_mut().zip(&wanted) {
@@ -257,6 +264,9 @@ impl SimRun<'_> {
         }
         if self.setting.verbose {
             println!("  {:?} {:?} {}", action.side, action.kind, action.path);
+        }
+        if self.ends.iter().any(|end| end.is_unreadable(&action.path)) {
+            return Err(format!("an unreadable path is changed: {action:?}"));
         }
         self.check_truth(action)?;
         self.change(action);

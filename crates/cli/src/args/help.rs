@@ -543,9 +543,10 @@ fn twoway() -> String {
     );
     push_rows(&mut text, flags::twoway::ALL.iter());
     text.push_str(
-        "\n--exclude, --include and their lists, --fsync, --verify, -q, -v and copy options\n\
-         for performance and connections are accepted: haul --help all.\n\n\
-         Exit status: 6 if conflicts are left and nothing failed; others as in a copy.\n",
+        "\n--exclude, --include and their lists, -X, -A, --fsync, --verify, -q, -v and copy\n\
+         options for performance and connections are accepted: haul --help all.\n\n\
+         Exit status: 1 if something failed or changed during the run, else 6 if conflicts\n\
+         are left; others as in a copy.\n",
     );
     text
 }

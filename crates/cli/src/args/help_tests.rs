@@ -704,10 +704,11 @@ fn twoway_help() {
           --json                print one JSON object a line
       -h, --help                show help
 
-    --exclude, --include and their lists, --fsync, --verify, -q, -v and copy options
-    for performance and connections are accepted: haul --help all.
+    --exclude, --include and their lists, -X, -A, --fsync, --verify, -q, -v and copy
+    options for performance and connections are accepted: haul --help all.
 
-    Exit status: 6 if conflicts are left and nothing failed; others as in a copy.
+    Exit status: 1 if something failed or changed during the run, else 6 if conflicts
+    are left; others as in a copy.
     "#);
 }
 

@@ -24,11 +24,13 @@ const PROBE_OTHERS: [&OptionRow; 8] = [
 const NET_OTHERS: [&OptionRow; 4] = [&flags::JSON.row, &flags::QUIET.row, &flags::PROGRESS.row, &flags::CONFIG.row];
 
 /// Further options that `haul twoway` shares with a copy.
-const TWOWAY_OTHERS: [&OptionRow; 9] = [
+const TWOWAY_OTHERS: [&OptionRow; 11] = [
     &flags::INCLUDE.row,
     &flags::EXCLUDE.row,
     &flags::INCLUDE_FROM.row,
     &flags::EXCLUDE_FROM.row,
+    &flags::XATTRS.row,
+    &flags::ACLS.row,
     &flags::FSYNC.row,
     &flags::VERIFY.row,
     &flags::QUIET.row,

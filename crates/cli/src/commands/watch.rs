@@ -196,7 +196,7 @@ fn watch_once(
     let target = Location { host: watched.root.host.clone(), path: Default::default() };
     let (sources, access) = (vec![watched.root.clone()], watched.access.clone());
     let mut copy = CopySpec { sources, list: None, target, options: CopyOptions::default(), access };
-    let mut session = FileSession::open(&mut copy, SessionRights::default(), &own_program(), cancel, &mut Warnings)?;
+    let mut session = FileSession::open(&mut copy, SessionRights::Read, &own_program(), cancel, &mut Warnings)?;
     let coverage = session.watch(&watched.root.path, &watched.filters)?;
     *pause = RETRY_MIN;
     let first = match std::mem::replace(was_ready, true) {

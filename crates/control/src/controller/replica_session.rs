@@ -11,11 +11,13 @@ use haul_base::sys::cancel::Cancel;
 use haul_proto::feature::Features;
 use haul_proto::integrity::Digest;
 use haul_proto::limits::{REPLICA_BATCH_BYTES, REPLICA_BATCH_MAX, REPLICA_UPDATES_MAX};
+use haul_proto::twoway::attributes::AttributeList;
 use haul_proto::twoway::base::Generation;
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::{ReplicaEntry, TreePath};
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::plan::{ArchiveChange, TwowayAction};
+use haul_proto::twoway::unreadable::UnreadablePath;
 use haul_proto::wire::replica_session::{
     ActionOutcome, ReplicaAnswer, ReplicaId, ReplicaPlace, ReplicaRequest, ReplicaScan, ReplicaStep,
 };
@@ -118,24 +120,27 @@ impl ReplicaSession {
         }
     }
 
-    /// Returns all updates of a scan, in order.
-    pub fn updates(&mut self, scan: &ReplicaScan) -> Result<Vec<ReplicaUpdate>, Error> {
+    /// Returns all updates of a scan, in order, and what it could not read.
+    pub fn updates(&mut self, scan: &ReplicaScan) -> Result<(Vec<ReplicaUpdate>, Vec<UnreadablePath>), Error> {
         if scan.updates > REPLICA_UPDATES_MAX {
             return Err(Error::Failed(self.workers.with_host(ROLE, "more updates than one run handles")));
         }
-        let mut updates = Vec::new();
+        let (mut updates, mut unreadable) = (Vec::new(), Vec::new());
         loop {
-            match self.step(ReplicaStep::NextUpdates)? {
-                ReplicaAnswer::Updates { updates: more, is_last } if !more.is_empty() || is_last => {
-                    updates.extend(more);
-                    if updates.len() as u64 > scan.updates {
-                        return Err(self.out_of_order());
-                    }
-                    if is_last {
-                        return Ok(updates);
-                    }
-                }
-                _ => return Err(self.out_of_order()),
+            let before = updates.len() + unreadable.len();
+            let ReplicaAnswer::Updates { updates: more, unreadable: others, is_last } =
+                self.step(ReplicaStep::NextUpdates)?
+            else {
+                return Err(self.out_of_order());
+            };
+            updates.extend(more);
+            unreadable.extend(others);
+            let received = updates.len() + unreadable.len();
+            match is_last {
+                _ if received as u64 > scan.updates => return Err(self.out_of_order()),
+                true => return Ok((updates, unreadable)),
+                false if received == before => return Err(self.out_of_order()),
+                false => {}
             }
         }
     }
@@ -166,6 +171,23 @@ impl ReplicaSession {
         )
     }
 
+    /// Reads extended attributes. `None` for what cannot be read.
+    pub fn attributes(&mut self, paths: Vec<TreePath>) -> Result<Vec<Option<AttributeList>>, Error> {
+        let mut lists = Vec::new();
+        for paths in batches(paths, |path| path.as_bytes().len()) {
+            let all = lists.len() + paths.len();
+            while lists.len() < all {
+                let missing = all - lists.len();
+                let step = ReplicaStep::Attributes { paths: paths[paths.len() - missing..].to_vec() };
+                match self.step(step)? {
+                    ReplicaAnswer::Attributes(more) if (1..=missing).contains(&more.len()) => lists.extend(more),
+                    _ => return Err(self.out_of_order()),
+                }
+            }
+        }
+        Ok(lists)
+    }
+
     /// Makes the directory for copies before they get their names, and returns its path and identity.
     pub fn stage(&mut self) -> Result<StagedDirectory, Error> {
         match self.step(ReplicaStep::Stage)? {
@@ -190,7 +212,7 @@ impl ReplicaSession {
 
     /// Performs actions.
     pub fn act(&mut self, actions: Vec<TwowayAction>) -> Result<Vec<ActionOutcome>, Error> {
-        let bytes = |action: &TwowayAction| action.path.as_bytes().len();
+        let bytes = |action: &TwowayAction| action.path.as_bytes().len() + action.attributes.bytes();
         self.in_sized_batches(
             actions,
             bytes,

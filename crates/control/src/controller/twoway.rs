@@ -18,16 +18,21 @@ use haul_base::copy::spec::{
 };
 use haul_base::sys::cancel::Cancel;
 use haul_proto::error::ProtocolError;
+use haul_proto::integrity::Digest;
+use haul_proto::limits::REPLICA_BATCH_MAX;
 use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::attributes::{ActionAttributes, AttributeList};
 use haul_proto::twoway::base::{Generation, common_base, next_number};
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::{ReplicaContent, TreePath};
 use haul_proto::twoway::limits::{DeletionDoubt, check_deletions, check_root};
+use haul_proto::twoway::links::{agrees_on_group, link_groups, make_links};
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::plan::{ActionKind, RunResults, TwowayAction, TwowayPlan};
 use haul_proto::twoway::prefer::{ConflictRules, KeptName};
 use haul_proto::twoway::reconcile::{PathDecision, Reconcile, wanted_digests};
 use haul_proto::twoway::renames::find_renames;
+use haul_proto::twoway::unreadable::{UnreadablePath, leave_unreadable};
 use haul_proto::wire::replica_session::{ActionOutcome, ReplicaOrigin, ReplicaPlace, ReplicaScan};
 
 use super::planned_paths::list_of;
@@ -74,6 +79,7 @@ pub struct TwowayRun {
     number: u64,
     scans: [ReplicaScan; 2],
     updates: [Vec<ReplicaUpdate>; 2],
+    unreadable: [Vec<UnreadablePath>; 2],
 }
 
 /// Why a run begins without an archive, or what else the user has to know.
@@ -134,13 +140,16 @@ impl TwowayRun {
             mode: places.iter().all(|place| place.holds_modes),
             owner: places.iter().all(|place| place.sets_owners),
             modified: true,
-            attributes: false,
+            attributes: spec.copies.metadata.preserve.attributes,
+            acls: spec.copies.metadata.preserve.acls,
             window_ns: places.iter().map(|place| place.time_error_ns).max().unwrap_or(0),
             digest_all: spec.digest_all,
         };
         let (base, scans) = scan_both(&mut ends, generations, rules)?;
-        let updates = both(&mut ends, |side, end| end.updates(&scans[side.index()]))?;
-        Ok(Self { spec, program, cancel: cancel.clone(), ends, rules, base, number, scans, updates })
+        let [(a, unreadable_a), (b, unreadable_b)] = both(&mut ends, |side, end| end.updates(&scans[side.index()]))?;
+        let (mut updates, unreadable) = ([a, b], [unreadable_a, unreadable_b]);
+        leave_unreadable(&mut updates, unreadable.iter().flatten().map(|unreadable| &unreadable.path));
+        Ok(Self { spec, program, cancel: cancel.clone(), ends, rules, base, number, scans, updates, unreadable })
     }
 
     /// Returns the root and its host at a side.
@@ -156,6 +165,11 @@ impl TwowayRun {
     /// Returns the scan of a side.
     pub fn scan(&self, side: ReplicaSide) -> ReplicaScan {
         self.scans[side.index()]
+    }
+
+    /// Returns what the scan of a side could not read. Both sides keep all of it as it is.
+    pub fn unreadable(&self, side: ReplicaSide) -> &[UnreadablePath] {
+        &self.unreadable[side.index()]
     }
 
     /// Returns what the user has to know before the plan.
@@ -263,16 +277,20 @@ impl TwowayRun {
         observer: &mut dyn Observer,
     ) -> Result<TwowayResults, Error> {
         let mut results = TwowayResults::default();
-        for chunk in chunks(&plan.actions) {
+        let actions = self.with_links(plan.actions.clone())?;
+        for chunk in chunks(&actions) {
             for side in ReplicaSide::BOTH {
                 self.copy_to(side, chunk, control, observer, &mut results)?;
             }
             let ready = self.with_untouched_sources(chunk, &mut results)?;
             for side in ReplicaSide::BOTH {
                 let actions: Vec<_> = ready.iter().filter(|action| action.side == side).cloned().collect();
-                let outcomes = self.ends[side.index()].act(actions.clone())?;
-                for (action, outcome) in actions.into_iter().zip(outcomes) {
-                    results.add(&action, outcome);
+                for actions in actions.chunks(REPLICA_BATCH_MAX) {
+                    let actions = self.with_attributes(actions, &mut results)?;
+                    let outcomes = self.ends[side.index()].act(actions.clone())?;
+                    for (action, outcome) in actions.into_iter().zip(outcomes) {
+                        results.add(&action, outcome);
+                    }
                 }
             }
         }
@@ -287,7 +305,7 @@ impl TwowayRun {
     ) -> Result<Vec<TwowayAction>, Error> {
         let mut sources = [Vec::new(), Vec::new()];
         for action in chunk {
-            if let ActionKind::Copy { source } = &action.kind {
+            if let ActionKind::Copy { source } | ActionKind::Link { source, .. } = &action.kind {
                 sources[action.side.other().index()].push((action.path.clone(), source.clone()));
             }
         }
@@ -297,11 +315,48 @@ impl TwowayRun {
         }
         let mut ready = Vec::new();
         for action in chunk {
-            let is_copy = matches!(action.kind, ActionKind::Copy { .. });
-            match is_copy && !untouched[action.side.other().index()].next().unwrap_or(false) {
+            let has_source = matches!(action.kind, ActionKind::Copy { .. } | ActionKind::Link { .. });
+            match has_source && !untouched[action.side.other().index()].next().unwrap_or(false) {
                 true => results.skip(action.side.other(), &action.path),
                 false => ready.push(action.clone()),
             }
+        }
+        Ok(ready)
+    }
+
+    /// Returns actions with the extended attributes that they set.
+    fn with_attributes(
+        &mut self,
+        actions: &[TwowayAction],
+        results: &mut TwowayResults,
+    ) -> Result<Vec<TwowayAction>, Error> {
+        let has_any = |action: &TwowayAction| {
+            action.entry.as_ref().is_some_and(|entry| entry.metadata.attributes != Digest::default())
+        };
+        let mut wanted = [Vec::new(), Vec::new()];
+        for action in actions.iter().filter(|action| has_any(action)) {
+            if let ActionAttributes::Of(side) = action.attributes {
+                wanted[side.index()].push(action.path.clone());
+            }
+        }
+        let mut found = Vec::new();
+        for (end, paths) in self.ends.iter_mut().zip(wanted) {
+            found.push(end.attributes(paths)?.into_iter());
+        }
+        let mut ready = Vec::new();
+        for action in actions {
+            let attributes = match action.attributes {
+                ActionAttributes::Of(side) if has_any(action) => {
+                    let Some(list) = found[side.index()].next().flatten() else {
+                        results.skip(side, &action.path);
+                        continue;
+                    };
+                    ActionAttributes::Given(list)
+                }
+                ActionAttributes::Of(_) => ActionAttributes::Given(AttributeList::default()),
+                _ => ActionAttributes::Kept,
+            };
+            ready.push(TwowayAction { attributes, ..action.clone() });
         }
         Ok(ready)
     }
@@ -327,6 +382,22 @@ impl TwowayRun {
         super::run(copy, self.program.clone(), &self.cancel, control, &mut counted).map(drop)
     }
 
+    /// Makes links of copies of one file, where both sides agree on its names.
+    fn with_links(&mut self, mut actions: Vec<TwowayAction>) -> Result<Vec<TwowayAction>, Error> {
+        for side in ReplicaSide::BOTH {
+            let groups = link_groups(&actions, side);
+            let paths = groups.iter().flatten().map(|at| actions[*at].path.clone()).collect();
+            let mut found = self.ends[side.index()].find(paths)?.into_iter();
+            for group in groups {
+                let found: Vec<_> = found.by_ref().take(group.len()).collect();
+                if agrees_on_group(&found) {
+                    make_links(&mut actions, &group);
+                }
+            }
+        }
+        Ok(actions)
+    }
+
     fn copy_of(&self, side: ReplicaSide, staged: StagedDirectory, paths: Vec<TreePath>) -> CopySpec {
         let from = side.other();
         let root = PathBuf::from(OsString::from_vec(self.place(from).path.clone()));
@@ -350,7 +421,14 @@ impl TwowayRun {
         options.metadata = MetadataOptions {
             rights: RightsOptions { mode: self.rules.mode, owner: self.rules.owner, group: self.rules.owner },
             times: TimeOptions { files: true, directories: false, symlinks: true },
-            preserve: PreserveOptions { devices: self.rules.owner, specials: true, ..options.metadata.preserve },
+            // The actions bring attributes.
+            preserve: PreserveOptions {
+                attributes: false,
+                acls: false,
+                devices: self.rules.owner,
+                specials: true,
+                ..options.metadata.preserve
+            },
             ..options.metadata
         };
         CopySpec { sources: Vec::new(), list: Some(list), target, options, access }
@@ -387,9 +465,13 @@ impl TwowayResults {
         let side = action.side;
         match outcome {
             ActionOutcome::Done { stamp, digest } => {
+                let first = match &action.kind {
+                    ActionKind::Link { to, .. } => self.run.made.get(to).and_then(|first| first.digest),
+                    _ => None,
+                };
                 let made = self.run.made.entry(action.path.clone()).or_default();
                 made.stamps[side.index()] = stamp.or(made.stamps[side.index()]);
-                made.digest = digest.or(made.digest);
+                made.digest = digest.or(first).or(made.digest);
                 self.done[side.index()] += 1;
                 if let (ActionKind::Copy { .. }, Some(entry)) = (&action.kind, &action.entry) {
                     self.bytes[side.index()] += entry.content.file_size().unwrap_or(0);

@@ -10,7 +10,8 @@ use haul_base::sys::random::random;
 use haul_proto::checksum::hex;
 use haul_proto::integrity::Digest;
 use haul_proto::path::Name;
-use haul_proto::twoway::entry::{ReplicaContent, ReplicaEntry, TreePath};
+use haul_proto::twoway::attributes::ActionAttributes;
+use haul_proto::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, TreePath};
 use haul_proto::twoway::plan::{ActionKind, TwowayAction, with_work_mode};
 use haul_proto::wire::replica_session::ActionOutcome;
 use rustix::fs::{
@@ -18,9 +19,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::attributes::set_attributes;
 use super::look::ReplicaView;
-use super::root::{below, digest_of, entry_at, now};
-use crate::fs::meta::{apply, apply_to_node, apply_to_symlink};
+use super::root::{below, digest_of, entry_at, entry_of, now, stamp_of};
+use crate::fs::meta::{apply, apply_to_node, apply_to_symlink, apply_with};
 use crate::fs::{Dir, FileStat, FollowLinks, MetadataParts};
 use crate::receiver::place::temp_files::{rename_new, rename_new_into};
 
@@ -63,9 +65,11 @@ impl From<Errno> for Refusal {
 impl ActionPerformer<'_> {
     /// Performs an action.
     pub fn perform(&mut self, action: &TwowayAction) -> ActionOutcome {
+        let linked = self.hold_linked(action);
         match self.try_perform(action) {
             Ok(digest) => {
                 self.remember_kept(action);
+                self.remember_linked(linked, action);
                 let stamp = self.view.made.get(&action.path).copied().and_then(|stamp| stamp.trusted(now()));
                 ActionOutcome::Done { stamp, digest }
             }
@@ -78,13 +82,23 @@ impl ActionPerformer<'_> {
         if !self.view.is_untouched(&action.path, action.expected.as_ref(), false) {
             return Err(Refusal::Touched);
         }
+        match (&action.attributes, &action.entry) {
+            (ActionAttributes::Kept, _) => {}
+            // They changed since the scan.
+            (ActionAttributes::Given(list), Some(entry)) if list.digest() != entry.metadata.attributes => {
+                return Err(Refusal::Touched);
+            }
+            (ActionAttributes::Given(_), Some(_)) => {}
+            _ => return Err(Errno::INVAL.into()),
+        }
         let place = self.view.root.parent_of(&action.path)?;
         match (&action.kind, &action.entry) {
             (ActionKind::MakeDirectory, Some(entry)) => self.make_directory(action, &place, &with_work_mode(entry)),
             (ActionKind::Copy { .. }, Some(entry)) => self.name_copy(action, &place, entry),
+            (ActionKind::Link { to, .. }, Some(entry)) => self.link_file(action, &place, to, entry),
             (ActionKind::Move { from, source }, Some(entry)) => self.move_file(action, &place, (from, source), entry),
             (ActionKind::SetMetadata, Some(entry)) => {
-                self.set_metadata(&place, entry)?;
+                self.set_metadata(action, &place, entry)?;
                 self.remember(&action.path, &place)?;
                 Ok(None)
             }
@@ -111,7 +125,8 @@ impl ActionPerformer<'_> {
         let fd = dir.fd()?;
         mkdirat(&*fd, hidden.as_bytes(), Mode::RWXU)?;
         let made = (dir.clone(), hidden);
-        let placed = self.set_metadata(&made, entry).and_then(|()| put(&made, place, action.expected.is_some()));
+        let placed =
+            self.set_metadata(action, &made, entry).and_then(|()| put(&made, place, action.expected.is_some()));
         if placed.is_err() {
             let _ = unlinkat(&*fd, made.1.as_bytes(), AtFlags::REMOVEDIR);
         }
@@ -143,11 +158,39 @@ impl ActionPerformer<'_> {
         if !is_planned {
             return Err(Refusal::Touched);
         }
-        self.set_metadata(&copy, entry)?;
+        self.set_metadata(action, &copy, entry)?;
         self.save(action, place)?;
         put(&copy, place, action.expected.is_some())?;
         self.remember(&action.path, place)?;
         Ok(digest)
+    }
+
+    /// Gives a file that this run copied a further name.
+    fn link_file(
+        &mut self,
+        action: &TwowayAction,
+        place: &NamedEntry,
+        to: &TreePath,
+        entry: &ReplicaEntry,
+    ) -> Result<Option<Digest>, Refusal> {
+        let made = self.view.made.get(to).copied().ok_or(Refusal::Touched)?;
+        let expected = self.view.linked.get(&made.inode).map_or(Some(made), |linked| linked.now.stamp);
+        let first = self.view.root.parent_of(to)?;
+        if entry_at(&first.0, &first.1)?.stamp != expected {
+            return Err(Refusal::Touched);
+        }
+        let hidden = (place.0.clone(), hidden_name()?);
+        keep(&first, &hidden)?;
+        let placed = self.set_metadata(action, &hidden, entry).and_then(|()| {
+            self.save(action, place)?;
+            put(&hidden, place, action.expected.is_some())
+        });
+        if placed.is_err() {
+            let _ = unlinkat(&*hidden.0.fd()?, hidden.1.as_bytes(), AtFlags::empty());
+        }
+        placed?;
+        self.remember(&action.path, place)?;
+        Ok(None)
     }
 
     fn move_file(
@@ -162,9 +205,35 @@ impl ActionPerformer<'_> {
         }
         let old = self.view.root.parent_of(from)?;
         put(&old, place, false)?;
-        self.set_metadata(place, entry)?;
+        self.set_metadata(action, place, entry)?;
         self.remember(&action.path, place)?;
         Ok(None)
+    }
+
+    /// Holds the file that an action changes, moves or takes a name from, if it has several names: its other names get a
+    /// new stamp, too.
+    fn hold_linked(&self, action: &TwowayAction) -> Option<(OwnedFd, FileStamp)> {
+        let path = if let ActionKind::Move { from, .. } = &action.kind { from } else { &action.path };
+        let (dir, name) = self.view.root.parent_of(path).ok()?;
+        linked_file(&dir, &name)
+    }
+
+    fn remember_linked(&mut self, held: Option<(OwnedFd, FileStamp)>, action: &TwowayAction) {
+        let is_set =
+            matches!((&action.kind, &action.attributes), (ActionKind::SetMetadata, ActionAttributes::Given(_)));
+        let attributes = action.entry.as_ref().filter(|_| is_set).map(|entry| entry.metadata.attributes);
+        let made = self.view.root.parent_of(&action.path).ok().and_then(|(dir, name)| linked_file(&dir, &name));
+        for (file, before) in held.into_iter().chain(made) {
+            if let Ok(stat) = FileStat::at_fd(&file) {
+                self.view.changed_linked(before, entry_of(&stat, Box::default()), attributes);
+            }
+        }
+    }
+
+    /// Returns the trusted stamp that the actions of a batch left of a file: later ones may have changed another name.
+    pub fn last_stamp(&self, stamp: FileStamp) -> Option<FileStamp> {
+        let linked = self.view.linked.get(&stamp.inode);
+        linked.map_or(Some(stamp), |linked| linked.now.stamp).and_then(|stamp| stamp.trusted(now()))
     }
 
     /// Remembers the stamp that an action left.
@@ -201,24 +270,49 @@ impl ActionPerformer<'_> {
         Ok(())
     }
 
-    fn set_metadata(&self, (dir, name): &NamedEntry, entry: &ReplicaEntry) -> Result<(), Refusal> {
+    fn set_metadata(
+        &self,
+        action: &TwowayAction,
+        (dir, name): &NamedEntry,
+        entry: &ReplicaEntry,
+    ) -> Result<(), Refusal> {
         let (meta, rules) = (&entry.metadata.basic, &self.view.rules);
         let times = rules.modified && !entry.content.is_directory();
         let keep =
             MetadataParts { owner: rules.owner, group: rules.owner, mode: rules.mode.then_some(meta.mode), times };
         let fd = dir.fd()?;
+        let mut attributes = Ok(());
         let applied = match &entry.content {
             ReplicaContent::Symlink { .. } => apply_to_symlink(&*fd, name, meta, keep)?,
             ReplicaContent::Special(_) => apply_to_node(&*fd, name, meta, keep)?,
             ReplicaContent::Directory | ReplicaContent::File { .. } => {
-                apply(dir.open_unseen(name, FollowLinks::Itself)?, meta, keep)?
+                let file = dir.open_unseen(name, FollowLinks::Itself)?;
+                // An access control list changes the mode, and a new owner removes capabilities.
+                apply_with(&file, meta, keep, || {
+                    if let ActionAttributes::Given(list) = &action.attributes {
+                        attributes = set_attributes(&file, list, rules);
+                    }
+                })?
             }
         };
+        attributes.map_err(Refusal::Failed)?;
         match applied.refused_mode.or(applied.refused_time) {
             Some(error) => Err(Refusal::Failed(error.into())),
             None => Ok(()),
         }
     }
+}
+
+/// Opens a file with several names, without access to its contents.
+fn linked_file(dir: &Dir, name: &Name) -> Option<(OwnedFd, FileStamp)> {
+    let dir = dir.fd().ok()?;
+    let stat = FileStat::at_name(&*dir, name, FollowLinks::Itself).ok()?;
+    if stat.kind != FileType::RegularFile || stat.names < 2 {
+        return None;
+    }
+    let file = openat(&*dir, name.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let stat = FileStat::at_fd(&file).ok()?;
+    Some((file, stamp_of(&stat)))
 }
 
 /// A name that no scan sees.

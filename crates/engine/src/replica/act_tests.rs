@@ -3,10 +3,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::filter::definition::FilterOptions;
 use haul_proto::twoway::ReplicaSide;
+use haul_proto::twoway::attributes::AttributeList;
 use haul_proto::twoway::merge::MetadataRules;
 
+use super::super::attributes::read_attributes;
 use super::super::root::ReplicaRoot;
 use super::super::scan::{ReplicaFilter, ScannedReplica, no_archive};
 use super::*;
@@ -24,10 +27,16 @@ fn path(text: &str) -> TreePath {
 }
 
 impl Replica {
-    /// A replica with these files, whose contents are their paths; a path with a slash at its end is a directory.
+    /// A replica with these files, whose contents are their paths; a path with a slash at its end is a directory, and
+    /// `b=a` a further name of `a`.
     fn with(entries: &[&str]) -> Self {
         let temp = tempfile::tempdir().unwrap();
         for entry in entries {
+            if let Some(names) = entry.split_once('=') {
+                let [new, old] = [names.0, names.1].map(|name| temp.path().join("root").join(name));
+                fs::hard_link(old, new).unwrap();
+                continue;
+            }
             let at = temp.path().join("root").join(entry);
             let directory = if entry.ends_with('/') { &*at } else { at.parent().unwrap() };
             fs::create_dir_all(directory).unwrap();
@@ -45,7 +54,12 @@ impl Replica {
         let scan = ScannedReplica::new(&root, &filter, no_archive(), &rules).unwrap();
         let staged = Dir::open_root(&temp.path().join("staged")).unwrap();
         let backups = Some(Dir::open_root(&temp.path().join("backups")).unwrap());
-        Self { temp, view: ReplicaView { root, scan, rules, made: BTreeMap::new() }, staged, backups }
+        Self {
+            temp,
+            view: ReplicaView { root, scan, rules, made: BTreeMap::new(), linked: BTreeMap::new() },
+            staged,
+            backups,
+        }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -72,7 +86,8 @@ impl Replica {
 
     fn action(&self, name: &str, kind: ActionKind, entry: Option<ReplicaEntry>) -> TwowayAction {
         let (path, expected) = (path(name), self.scanned(name));
-        TwowayAction { path, side: ReplicaSide::B, kind, entry, expected, keep_as: None }
+        let attributes = ActionAttributes::Kept;
+        TwowayAction { path, side: ReplicaSide::B, kind, entry, expected, keep_as: None, attributes }
     }
 
     fn copy(&self, name: &str, contents: &str) -> TwowayAction {
@@ -201,6 +216,88 @@ fn a_mode_alone_is_set() {
     let action = replica.action("f", ActionKind::SetMetadata, Some(entry));
     replica.does(&action);
     assert_eq!(fs::metadata(replica.at("f")).unwrap().permissions().mode() & 0o7777, 0o400);
+}
+
+#[test]
+fn attributes_are_set_if_they_are_those_of_the_plan() {
+    let mut replica = Replica::with(&["f", "d/"]);
+    let attributes = vec![ExtendedAttribute { name: (*b"user.color").into(), value: (*b"red").into() }];
+    let list = AttributeList { attributes };
+    for name in ["f", "d"] {
+        let mut entry = replica.scanned(name).unwrap();
+        entry.metadata.attributes = list.digest();
+        let mut action = replica.action(name, ActionKind::SetMetadata, Some(entry));
+        action.attributes = ActionAttributes::Given(AttributeList::default());
+        assert_eq!(replica.perform(&action), ActionOutcome::Skipped);
+        action.attributes = ActionAttributes::Of(ReplicaSide::A);
+        assert!(matches!(replica.perform(&action), ActionOutcome::Failed { .. }));
+        action.attributes = ActionAttributes::Given(list.clone());
+        replica.does(&action);
+        let (dir, name) = below(&replica.view.root.dir, &path(name)).unwrap();
+        assert_eq!(read_attributes(&dir, &name, &MetadataRules::ALL).unwrap(), list);
+    }
+    // They changed since the scan.
+    let remove = replica.action("f", ActionKind::Delete, None);
+    assert_eq!(replica.perform(&remove), ActionOutcome::Skipped);
+}
+
+/// A change of one name gives the others a new stamp.
+#[test]
+fn all_names_of_a_file_are_deleted_moved_or_get_their_mode() {
+    let mut replica = Replica::with(&["a", "b=a", "c=a", "d=a", "e=a"]);
+    let mut entry = replica.scanned("a").unwrap();
+    entry.metadata.basic.mode = 0o600;
+    let (delete, kind) =
+        (ActionKind::Delete, ActionKind::Move { from: path("c"), source: replica.scanned("c").unwrap() });
+    let moved = replica.scanned("c");
+    let actions = [
+        replica.action("a", delete.clone(), None),
+        replica.action("x", kind, moved),
+        replica.action("d", ActionKind::SetMetadata, Some(entry.clone())),
+        replica.action("e", ActionKind::SetMetadata, Some(entry)),
+        replica.action("b", delete, None),
+    ];
+    actions.iter().for_each(|action| replica.does(action));
+    assert_eq!((replica.read("x").as_deref(), replica.read("a"), replica.read("b")), (Some("a"), None, None));
+    assert_eq!(fs::metadata(replica.at("e")).unwrap().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn a_file_with_further_names_is_replaced_and_never_written_in_place() {
+    let mut replica = Replica::with(&["a", "b=a", "stays=a"]);
+    let actions = ["a", "b"].map(|name| replica.copy(name, "new"));
+    actions.iter().for_each(|action| replica.does(action));
+    assert_eq!(["a", "b", "stays"].map(|name| replica.read(name).unwrap()), ["new", "new", "a"]);
+}
+
+#[test]
+fn a_copied_file_gets_further_names_unless_it_changed_since() {
+    let mut replica = Replica::with(&["b", "c"]);
+    let first = replica.copy("a", "new");
+    let link = |replica: &Replica, name: &str| {
+        let kind = ActionKind::Link { to: path("a"), source: first.entry.clone().unwrap() };
+        replica.action(name, kind, first.entry.clone())
+    };
+    let links = ["b", "d/e", "c"].map(|name| link(&replica, name));
+    assert_eq!(replica.perform(&links[0]), ActionOutcome::Skipped);
+    fs::create_dir(replica.at("d")).unwrap();
+    [&first, &links[0], &links[1]].into_iter().for_each(|action| replica.does(action));
+    let inode = |name: &str| fs::metadata(replica.at(name)).unwrap().ino();
+    assert!(inode("a") == inode("b") && inode("a") == inode("d/e"));
+    assert_eq!(replica.backup("b").as_deref(), Some("b"));
+    fs::write(replica.at("a"), "edited").unwrap();
+    assert_eq!(replica.perform(&links[2]), ActionOutcome::Skipped);
+    assert_eq!(replica.read("c").as_deref(), Some("c"));
+}
+
+#[test]
+fn a_write_to_another_name_shows_between_two_actions() {
+    let mut replica = Replica::with(&["a", "b=a", "c=a"]);
+    let actions = ["a", "b"].map(|name| replica.copy(name, "new"));
+    replica.does(&actions[0]);
+    fs::write(replica.at("c"), "edited").unwrap();
+    assert_eq!(replica.perform(&actions[1]), ActionOutcome::Skipped);
+    assert_eq!(replica.read("b").as_deref(), Some("edited"));
 }
 
 #[test]

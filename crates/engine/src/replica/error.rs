@@ -15,6 +15,12 @@ pub enum ReplicaError {
     /// The root cannot be opened.
     #[error("{}: {}{}", escape(.0), describe(.1), root_hint(.1))]
     Root(Vec<u8>, #[source] io::Error),
+    /// The root is on a read-only file system.
+    #[error(
+        "{}: on a read-only file system, and two-way synchronisation writes to both sides\nhint: remount it, or copy in one direction: haul sync",
+        escape(.0)
+    )]
+    ReadOnly(Vec<u8>),
     /// The root's id cannot be kept in it.
     #[error("{}: cannot keep the id of the replica in it: {}", escape(.0), describe(.1))]
     Id(Vec<u8>, #[source] io::Error),

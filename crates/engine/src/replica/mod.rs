@@ -3,6 +3,7 @@
 
 mod act;
 mod archives;
+mod attributes;
 mod error;
 mod look;
 mod root;

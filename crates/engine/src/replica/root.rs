@@ -9,7 +9,7 @@ use haul_proto::integrity::Digest;
 use haul_proto::path::Name;
 use haul_proto::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use haul_proto::wire::replica_session::ReplicaPlace;
-use rustix::fs::{FileType, readlinkat};
+use rustix::fs::{FileType, StatVfsMountFlags, fstatvfs, readlinkat};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -44,6 +44,12 @@ impl ReplicaRoot {
         Ok(Self { dir, path: lookup::real_path(path).map_err(failed)? })
     }
 
+    /// Whether its file system is mounted read-only.
+    pub fn is_read_only(&self) -> bool {
+        let mount = self.dir.fd().and_then(|fd| Ok(fstatvfs(&*fd)?));
+        mount.is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+    }
+
     /// Returns what the controller learns of it.
     pub fn place(&self) -> io::Result<ReplicaPlace> {
         let fd = self.dir.fd()?;
@@ -73,17 +79,25 @@ impl ReplicaRoot {
     /// Looks up an entry; `None` where there is none, or no directory above it.
     pub fn entry(&self, path: &TreePath) -> io::Result<Option<ReplicaEntry>> {
         let found = self.parent_of(path).and_then(|(dir, name)| entry_at(&dir, &name));
-        match found.as_ref().err().and_then(Errno::from_io_error) {
-            Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            _ => found.map(Some),
+        match found {
+            Err(error) if is_absent(&error) => Ok(None),
+            found => found.map(Some),
         }
     }
 
-    /// Hashes a file that has this stamp before and after; `None` where it has not, or cannot be read.
-    pub fn digest(&self, path: &TreePath, stamp: FileStamp) -> Option<Digest> {
-        let (dir, name) = self.parent_of(path).ok()?;
-        digest_of(&dir, &name, Some(stamp)).ok()?
+    /// Hashes a file that has this stamp before and after; `None` where it has not, or is gone.
+    pub fn digest(&self, path: &TreePath, stamp: FileStamp) -> io::Result<Option<Digest>> {
+        let hashed = self.parent_of(path).and_then(|(dir, name)| digest_of(&dir, &name, Some(stamp)));
+        match hashed {
+            Err(error) if is_absent(&error) => Ok(None),
+            hashed => hashed,
+        }
     }
+}
+
+/// Whether a lookup found no entry, or something else than a directory above it.
+pub fn is_absent(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
 /// Opens the directory of a path below `root`.

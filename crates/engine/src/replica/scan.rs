@@ -1,10 +1,11 @@
 //! The scan of a replica: its walk, in the order of the tree, joined with the archive.
 
 use std::collections::BTreeMap;
-use std::iter;
 use std::sync::Arc;
+use std::{io, iter};
 
 use haul_base::copy::spec::Symlinks;
+use haul_base::sys::describe::describe;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::filter::FilterScope;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
@@ -13,10 +14,12 @@ use haul_proto::twoway::archive::ArchiveError;
 use haul_proto::twoway::detect::{DetectUpdates, DetectedChange, ReplicaUpdate, resolve};
 use haul_proto::twoway::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use haul_proto::twoway::merge::MetadataRules;
+use haul_proto::twoway::unreadable::UnreadablePath;
 use rustix::fs::{Mode, OFlags, openat};
 
+use super::attributes::add_attributes;
 use super::error::ReplicaError;
-use super::root::{ReplicaRoot, entry_of, now};
+use super::root::{ReplicaRoot, entry_of, is_absent, now};
 use super::root_id::is_own;
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker};
 
@@ -43,6 +46,8 @@ pub struct ScannedReplica {
     pub updates: Vec<ReplicaUpdate>,
     /// Files that were hashed and are unchanged.
     pub restamped: BTreeMap<TreePath, PathEntry>,
+    /// What could not be read.
+    pub unreadable: Vec<UnreadablePath>,
     /// Number of files that were hashed.
     pub hashed: u64,
 }
@@ -107,8 +112,12 @@ impl<'f> HiddenPaths<'f> {
     }
 }
 
-/// Walks a replica. An entry that cannot be read ends the run: at the other end it would look removed.
-fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<Vec<PathEntry>, ReplicaError> {
+/// Walks a replica. Returns its entries, and what could not be read. An unreadable root ends the run.
+fn walk(
+    root: &ReplicaRoot,
+    filter: &ReplicaFilter,
+    rules: &MetadataRules,
+) -> Result<(Vec<PathEntry>, Vec<UnreadablePath>), ReplicaError> {
     let failed = |path: Vec<u8>, error| ReplicaError::Unreadable(path, error);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // A listing of its own.
@@ -122,12 +131,12 @@ fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<Vec<PathEntry>, Re
         nodes: SpecialFiles { devices: true, specials: true },
         only_counts_files: false,
     };
-    let mut entries = Vec::new();
+    let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
     let mut own: Option<Dir> = None;
     for found in
         Walker::new(opened.map_err(|error| failed(Vec::new(), error))?, options).filtered(filter.patterns.as_ref())
     {
-        let (parent, name, entry) = match found {
+        let (parent, name, mut entry) = match found {
             WalkEntry::EnterDir { dir, meta, .. } => match (dir.parent().cloned(), dir.name().cloned()) {
                 (Some(parent), Some(name)) => {
                     if own.is_none() && is_own(&name, parent.parent().is_none()) {
@@ -148,19 +157,32 @@ fn walk(root: &ReplicaRoot, filter: &ReplicaFilter) -> Result<Vec<PathEntry>, Re
                 (parent, name, plain(ReplicaContent::Symlink { points_to }, meta))
             }
             WalkEntry::Node { parent, name, node, meta } => (parent, name, plain(ReplicaContent::Special(node), meta)),
-            WalkEntry::Failed { path, error } => return Err(failed(path, error)),
+            WalkEntry::Failed { path, error } => {
+                let Ok(path) = TreePath::new(&path) else { return Err(failed(path, error)) };
+                unreadable.push(unread(path, &error));
+                continue;
+            }
             _ => continue,
         };
         if own.is_some() || is_own(&name, parent.parent().is_none()) {
             continue;
         }
         let path = TreePath::new(&parent.path_of(name.as_bytes()))?;
-        if !filter.is_backup(&path) {
-            entries.push(PathEntry { path, entry });
+        if filter.is_backup(&path) {
+            continue;
+        }
+        match add_attributes(&mut entry, &parent, &name, rules) {
+            Ok(()) => entries.push(PathEntry { path, entry }),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => unreadable.push(unread(path, &error)),
         }
     }
     entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    Ok(entries)
+    Ok((entries, unreadable))
+}
+
+fn unread(path: TreePath, error: &io::Error) -> UnreadablePath {
+    UnreadablePath { path, text: describe(error) }
 }
 
 fn plain(content: ReplicaContent, basic: EntryMetadata) -> ReplicaEntry {
@@ -177,7 +199,7 @@ impl ScannedReplica {
         rules: &MetadataRules,
     ) -> Result<Self, ReplicaError> {
         let started = now();
-        let entries = walk(root, filter)?;
+        let (entries, mut unreadable) = walk(root, filter, rules)?;
         let (mut archived, mut seen, mut hashed) = (0, 0, 0);
         let (mut updates, mut restamped) = (Vec::new(), BTreeMap::new());
         let archive = filter.visible(archive.inspect(|_| archived += 1)).inspect(|_| seen += 1);
@@ -187,8 +209,13 @@ impl ScannedReplica {
                 DetectedChange::Unsure(update) => {
                     hashed += 1;
                     let stamp = update.found.as_ref().and_then(|found| found.stamp);
-                    let digest = stamp.and_then(|stamp| root.digest(&update.path, stamp));
-                    resolve(update, digest, rules)
+                    match stamp.map(|stamp| root.digest(&update.path, stamp)).transpose() {
+                        Ok(digest) => resolve(update, digest.flatten(), rules),
+                        Err(error) => {
+                            unreadable.push(unread(update.path, &error));
+                            continue;
+                        }
+                    }
                 }
                 other => other,
             };
@@ -198,7 +225,7 @@ impl ScannedReplica {
             }
         }
         let unseen = if filter.is_partial { archived - seen } else { 0 };
-        Ok(Self { started, entries, archived, unseen, updates, restamped, hashed })
+        Ok(Self { started, entries, archived, unseen, updates, restamped, unreadable, hashed })
     }
 
     /// Returns the stamp that a file had at the scan.

@@ -11,11 +11,13 @@ use haul_base::held_directory::HeldDirectory;
 use haul_proto::limits::{REPLICA_BATCH_BYTES, REPLICA_BATCH_MAX};
 use haul_proto::path::Name;
 use haul_proto::twoway::OWN_DIRECTORY;
+use haul_proto::twoway::attributes::AttributeList;
 use haul_proto::twoway::base::Generation;
 use haul_proto::twoway::detect::ReplicaUpdate;
 use haul_proto::twoway::entry::TreePath;
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::plan::{ActionKind, ArchiveChange, TwowayAction, next_archive};
+use haul_proto::twoway::unreadable::UnreadablePath;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::replica_session::{
     ActionOutcome, ReplicaAnswer, ReplicaId, ReplicaPlace, ReplicaRequest, ReplicaScan, ReplicaStep,
@@ -25,6 +27,7 @@ use rustix::io::Errno;
 
 use super::act::ActionPerformer;
 use super::archives::PairArchives;
+use super::attributes::read_attributes;
 use super::error::ReplicaError;
 use super::look::ReplicaView;
 use super::root::ReplicaRoot;
@@ -53,6 +56,7 @@ pub struct ReplicaEnd {
     archives: Option<PairArchives>,
     progress: RootProgress,
     unsent: IntoIter<ReplicaUpdate>,
+    unreadable: IntoIter<UnreadablePath>,
     changes: Vec<ArchiveChange>,
     base: Option<u64>,
     /// No other run works in the root.
@@ -74,6 +78,9 @@ impl ReplicaEnd {
     ) -> Result<Self, ReplicaError> {
         let state_dir = state_dir.ok_or(ReplicaError::NoState)?;
         let root = ReplicaRoot::open(path_of(&request.root))?;
+        if root.is_read_only() {
+            return Err(ReplicaError::ReadOnly(request.root.clone()));
+        }
         let failed = |error| ReplicaError::Id(request.root.clone(), error);
         let locks = DirectoryLocks::open(Some(state_dir));
         let lock = locks.as_ref().map(|locks| {
@@ -89,8 +96,14 @@ impl ReplicaEnd {
         let place = ReplicaPlace { id: mark.id, origin, ..unmarked.clone() };
         let (backups, backups_at) = backup_directory(&root, &request.backup_dir)?.unzip();
         let filter = ReplicaFilter::new(&request.filters, backups_at.flatten())?;
-        let everything =
-            PreserveOptions { hard_links: true, devices: true, specials: true, ..PreserveOptions::default() };
+        let everything = PreserveOptions {
+            hard_links: true,
+            attributes: true,
+            acls: true,
+            devices: true,
+            specials: true,
+            ..PreserveOptions::default()
+        };
         locks.iter().for_each(|locks| locks.allow(bounds));
         bounds.allow(&state, ConfineRights::Land(everything));
         for dir in [Some(&root.dir), backups.as_ref()].into_iter().flatten() {
@@ -106,6 +119,7 @@ impl ReplicaEnd {
             archives: None,
             progress: RootProgress::Opened(Some(root)),
             unsent: Vec::new().into_iter(),
+            unreadable: Vec::new().into_iter(),
             changes: Vec::new(),
             base: None,
             _lock: lock,
@@ -125,6 +139,9 @@ impl ReplicaEnd {
             ReplicaStep::NextUpdates => Ok(self.next_updates()),
             ReplicaStep::Digest { paths } => self.view().map(|view| ReplicaAnswer::Digests(digests(view, &paths))),
             ReplicaStep::Find { paths } => self.find(&paths),
+            ReplicaStep::Attributes { paths } => {
+                self.view().map(|view| ReplicaAnswer::Attributes(attributes(view, &paths)))
+            }
             ReplicaStep::Stage => self.stage(),
             ReplicaStep::LookAt { sources } => self.view().map(|view| {
                 let is_untouched = |(path, entry): &(TreePath, _)| view.is_untouched(path, Some(entry), true);
@@ -171,16 +188,22 @@ impl ReplicaEnd {
             }
             (Err(error), _) => return Err(error),
         };
-        let updates = std::mem::take(&mut scan.updates);
+        let (updates, unreadable) = (std::mem::take(&mut scan.updates), std::mem::take(&mut scan.unreadable));
         let found = ReplicaScan {
             started: scan.started,
             archived: scan.archived,
-            entries: scan.entries.len() as u64 + scan.unseen,
-            updates: updates.len() as u64,
+            entries: (scan.entries.len() + unreadable.len()) as u64 + scan.unseen,
+            updates: (updates.len() + unreadable.len()) as u64,
             hashed: scan.hashed,
         };
-        (self.unsent, self.base) = (updates.into_iter(), base);
-        self.progress = RootProgress::Scanned(Box::new(ReplicaView { root, scan, rules, made: Default::default() }));
+        (self.unsent, self.unreadable, self.base) = (updates.into_iter(), unreadable.into_iter(), base);
+        self.progress = RootProgress::Scanned(Box::new(ReplicaView {
+            root,
+            scan,
+            rules,
+            made: Default::default(),
+            linked: Default::default(),
+        }));
         Ok(ReplicaAnswer::Scanned(found))
     }
 
@@ -191,7 +214,13 @@ impl ReplicaEnd {
             bytes += update.path.as_bytes().len();
             updates.push(update);
         }
-        ReplicaAnswer::Updates { updates, is_last: self.unsent.len() == 0 }
+        let mut unreadable = Vec::new();
+        while unreadable.len() < REPLICA_BATCH_MAX && bytes < REPLICA_BATCH_BYTES {
+            let Some(one) = self.unreadable.next() else { break };
+            bytes += one.path.as_bytes().len() + one.text.len();
+            unreadable.push(one);
+        }
+        ReplicaAnswer::Updates { updates, unreadable, is_last: self.unsent.len() + self.unreadable.len() == 0 }
     }
 
     fn view(&self) -> Result<&ReplicaView, ReplicaError> {
@@ -225,7 +254,12 @@ impl ReplicaEnd {
         let failed = |error| ReplicaError::Directory(OWN_DIRECTORY.into(), error);
         let staged = staged.transpose().map_err(failed)?;
         let mut performer = ActionPerformer { view, staged: staged.as_ref(), backups: self.backups.as_ref() };
-        let outcomes: Vec<ActionOutcome> = actions.iter().map(|action| performer.perform(action)).collect();
+        let mut outcomes: Vec<ActionOutcome> = actions.iter().map(|action| performer.perform(action)).collect();
+        for outcome in &mut outcomes {
+            if let ActionOutcome::Done { stamp, .. } = outcome {
+                *stamp = stamp.and_then(|stamp| performer.last_stamp(stamp));
+            }
+        }
         Ok(ReplicaAnswer::Performed(outcomes))
     }
 
@@ -261,8 +295,23 @@ impl ReplicaEnd {
 }
 
 fn digests(view: &ReplicaView, paths: &[TreePath]) -> Vec<Option<haul_proto::integrity::Digest>> {
-    let digest = |path: &TreePath| view.root.digest(path, view.made.get(path).copied().or(view.scan.stamp(path))?);
+    let digest =
+        |path: &TreePath| view.root.digest(path, view.made.get(path).copied().or(view.scan.stamp(path))?).ok()?;
     paths.iter().map(digest).collect()
+}
+
+/// Reads as many lists of attributes as a message holds.
+fn attributes(view: &ReplicaView, paths: &[TreePath]) -> Vec<Option<AttributeList>> {
+    let (mut lists, mut bytes) = (Vec::new(), 0);
+    for path in paths {
+        if bytes >= REPLICA_BATCH_BYTES {
+            break;
+        }
+        let found = view.root.parent_of(path).and_then(|(dir, name)| read_attributes(&dir, &name, &view.rules));
+        bytes += found.iter().map(AttributeList::bytes).sum::<usize>();
+        lists.push(found.ok());
+    }
+    lists
 }
 
 fn path_of(path: &[u8]) -> &Path {

@@ -40,6 +40,12 @@ impl TreePath {
         self.0.strip_prefix(&*directory.0).is_some_and(|rest| rest.starts_with(b"/"))
     }
 
+    /// Returns the directories above, outermost first.
+    pub fn directories(&self) -> impl Iterator<Item = Self> {
+        let slashes = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        slashes.map(|(at, _)| Self(self.0[..at].into()))
+    }
+
     /// Returns the bytes of the directory, with its slash, and those of the name.
     pub fn split_name(&self) -> (&[u8], &[u8]) {
         self.0.split_at(self.0.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1))
@@ -211,6 +217,7 @@ mod tests {
         assert!(path("a/b/c").is_below(&path("a")) && !path("a.txt").is_below(&path("a")));
         assert!(!path("a").is_below(&path("a")));
         assert_eq!(path("a/b/c").split_name(), (&b"a/b/"[..], &b"c"[..]));
+        assert_eq!(path("a/b/c").directories().collect::<Vec<_>>(), ["a", "a/b"].map(path));
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub fn check_deletions(actions: &[TwowayAction], entries: [u64; 2], allowed: Opt
 
 #[cfg(test)]
 mod tests {
+    use super::super::attributes::ActionAttributes;
     use super::super::samples::path;
     use super::*;
 
@@ -75,6 +76,7 @@ mod tests {
             entry: None,
             expected: None,
             keep_as: None,
+            attributes: ActionAttributes::Kept,
         };
         let actions: Vec<_> = (0..16).map(delete).collect();
         assert_eq!(check_deletions(&actions[..15], [0, 30], None), Ok(()));

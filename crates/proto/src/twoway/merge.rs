@@ -3,6 +3,7 @@
 use super::entry::{ReplicaContent, ReplicaEntry, ReplicaMetadata};
 use crate::codec::wire_struct;
 use crate::entry::Timestamp;
+use crate::entry_extras::is_acl;
 
 /// Owner's rights without which nothing can be made in a directory: a new one has them at first.
 pub const DIRECTORY_WORK_MODE: u16 = 0o700;
@@ -17,8 +18,10 @@ wire_struct! {
         pub owner: bool,
         /// Compares times of modification (of directories, never).
         pub modified: bool,
-        /// Compares extended attributes.
+        /// Compares extended attributes; those that only root may set, where owners are compared.
         pub attributes: bool,
+        /// Compares access control lists.
+        pub acls: bool,
         /// Times that differ by at most this are equal, in nanoseconds.
         pub window_ns: u32,
         /// Hashes every file, whatever its stamp.
@@ -29,7 +32,17 @@ wire_struct! {
 impl MetadataRules {
     /// Compares everything.
     pub const ALL: Self =
-        Self { mode: true, owner: true, modified: true, attributes: true, window_ns: 0, digest_all: false };
+        Self { mode: true, owner: true, modified: true, attributes: true, acls: true, window_ns: 0, digest_all: false };
+
+    /// Whether any attributes are compared.
+    pub fn any_attributes(&self) -> bool {
+        self.attributes || self.acls
+    }
+
+    /// Whether an attribute of this name is compared.
+    pub fn has_attribute(&self, name: &[u8]) -> bool {
+        if is_acl(name) { self.acls } else { self.attributes && (self.owner || name.starts_with(b"user.")) }
+    }
 
     /// Whether two entries of the same contents have the same metadata.
     pub fn is_same(&self, content: &ReplicaContent, one: &ReplicaMetadata, two: &ReplicaMetadata) -> bool {
@@ -54,7 +67,7 @@ impl MetadataRules {
     }
 
     fn is_same_attributes(&self, one: &ReplicaMetadata, two: &ReplicaMetadata) -> bool {
-        !self.attributes || one.attributes == two.attributes
+        !self.any_attributes() || one.attributes == two.attributes
     }
 
     /// Merges the metadata of two entries with the same contents; `None` where both sides changed a field, differently.

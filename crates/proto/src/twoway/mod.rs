@@ -4,11 +4,13 @@
 //! synchronizer" (2004). `docs/internals/twoway.md` describes a run, and what each end must provide.
 
 pub mod archive;
+pub mod attributes;
 pub mod base;
 pub mod detect;
 pub mod entry;
 pub mod join;
 pub mod limits;
+pub mod links;
 pub mod merge;
 pub mod plan;
 pub mod prefer;
@@ -16,6 +18,7 @@ pub mod reconcile;
 pub mod renames;
 #[cfg(test)]
 mod samples;
+pub mod unreadable;
 
 use crate::codec::wire_enum;
 

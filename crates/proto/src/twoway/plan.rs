@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ReplicaSide;
+use super::attributes::ActionAttributes;
 use super::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, TreePath};
 use super::join::{AtPath, TreeJoin};
 use super::merge::{DIRECTORY_WORK_MODE, MetadataRules};
@@ -35,6 +36,13 @@ wire_enum! {
         SetMetadata = 4,
         /// Removes a file or an empty directory.
         Delete = 5,
+        /// Makes a further name of a file that this run copied, in place of what is there.
+        Link {
+            /// The name that the file has.
+            to: TreePath,
+            /// The state that the other side must still be in.
+            source: ReplicaEntry,
+        } = 6,
     }
 }
 
@@ -54,6 +62,8 @@ wire_struct! {
         pub expected: Option<ReplicaEntry>,
         /// A new name for the file that a directory or a copy replaces.
         pub keep_as: Option<TreePath>,
+        /// Extended attributes.
+        pub attributes: ActionAttributes,
     }
 }
 
@@ -193,6 +203,7 @@ impl Turns {
         let action = |kind| TwowayAction {
             path: decision.path.clone(),
             side,
+            attributes: attributes_of(decision, side, &kind, entry, rules),
             kind,
             entry: entry.cloned(),
             expected: state.cloned(),
@@ -206,7 +217,9 @@ impl Turns {
                 self.first.push(action(ActionKind::MakeDirectory));
                 if mode & DIRECTORY_WORK_MODE != DIRECTORY_WORK_MODE {
                     let made = entry.map(with_work_mode);
-                    self.last.push(TwowayAction { expected: made, keep_as: None, ..action(ActionKind::SetMetadata) });
+                    let (keep_as, attributes) = (None, ActionAttributes::Kept);
+                    let set = action(ActionKind::SetMetadata);
+                    self.last.push(TwowayAction { expected: made, keep_as, attributes, ..set });
                 }
             }
             Some(kind) if decision.is_kept => self.kept.push(action(kind)),
@@ -238,6 +251,29 @@ fn kind_of(
         (Some(from), Some(moved)) => Some(ActionKind::Move { from: from.clone(), source: moved.clone() }),
         _ if entry.content.is_directory() => Some(ActionKind::MakeDirectory),
         _ => Some(ActionKind::Copy { source: source?.clone() }),
+    }
+}
+
+/// Returns where an action takes the attributes from that its entry has. What it makes inherits others.
+fn attributes_of(
+    decision: &PathDecision,
+    side: ReplicaSide,
+    kind: &ActionKind,
+    entry: Option<&ReplicaEntry>,
+    rules: &MetadataRules,
+) -> ActionAttributes {
+    let has_any = |entry: &&ReplicaEntry| {
+        rules.any_attributes() && matches!(entry.content, ReplicaContent::Directory | ReplicaContent::File { .. })
+    };
+    let Some(wanted) = entry.filter(has_any).map(|entry| entry.metadata.attributes) else {
+        return ActionAttributes::Kept;
+    };
+    let has = |side| decision.side(side).entry.as_ref().is_some_and(|entry| entry.metadata.attributes == wanted);
+    match kind {
+        ActionKind::SetMetadata if has(side) => ActionAttributes::Kept,
+        ActionKind::Move { source, .. } if source.metadata.attributes == wanted => ActionAttributes::Kept,
+        _ if !has(side.other()) && has(side) => ActionAttributes::Of(side),
+        _ => ActionAttributes::Of(side.other()),
     }
 }
 

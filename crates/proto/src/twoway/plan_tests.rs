@@ -23,6 +23,7 @@ fn drawn(plan: &TwowayPlan) -> Vec<String> {
             ActionKind::Move { .. } => "move",
             ActionKind::SetMetadata => "set",
             ActionKind::Delete => "delete",
+            ActionKind::Link { .. } => "link",
         };
         let keep = if action.keep_as.is_some() { "keep and " } else { "" };
         format!("{:?} {keep}{kind} {}", action.side, action.path)
@@ -119,4 +120,25 @@ fn the_next_archive_is_the_base_with_what_was_done() {
     let mut done = file("done", 2);
     done.entry.stamp = Some(stamp);
     assert_eq!(next, [done, restamped, file("skipped", 1)]);
+}
+
+#[test]
+fn attributes_come_from_the_side_that_has_them() {
+    let with = |mut entry: PathEntry| {
+        entry.entry.metadata.attributes = [7; 32];
+        entry
+    };
+    let drawn = |a: PathEntry, b: PathEntry| {
+        let plan = plan(&[file("f", 1)], &[a], &[b]);
+        let attributes = plan.actions.iter().map(|action| action.attributes.clone());
+        drawn(&plan).into_iter().zip(attributes).collect::<Vec<_>>()
+    };
+    let of = |text: &str, side| (text.to_owned(), ActionAttributes::Of(side));
+    let (old, new) = (file("f", 1), file("f", 2));
+    assert_eq!(drawn(with(old.clone()), old.clone()), [of("B set f", ReplicaSide::A)]);
+    assert_eq!(drawn(with(new.clone()), old.clone()), [of("B copy f", ReplicaSide::A)]);
+    let merged = [of("B copy f", ReplicaSide::B), of("A set f", ReplicaSide::B)];
+    assert_eq!(drawn(new, with(old.clone())), merged);
+    let mode = drawn(with_mode(old.clone(), 0o600), with(old));
+    assert_eq!(mode, [("B set f".to_owned(), ActionAttributes::Kept), of("A set f", ReplicaSide::B)]);
 }

@@ -7,11 +7,13 @@ use crate::field_codecs::{BoundedBytes, PATH, TEXT, Varint, list};
 use crate::filter::definition::FilterOptions;
 use crate::integrity::Digest;
 use crate::limits::{MACHINE_ID_MAX, REPLICA_BATCH_MAX, REPLICA_GENERATIONS_MAX};
+use crate::twoway::attributes::AttributeList;
 use crate::twoway::base::Generation;
 use crate::twoway::detect::ReplicaUpdate;
 use crate::twoway::entry::{FileStamp, ReplicaEntry, TreePath};
 use crate::twoway::merge::MetadataRules;
 use crate::twoway::plan::{ArchiveChange, TwowayAction};
+use crate::twoway::unreadable::UnreadablePath;
 
 wire_struct! {
     /// Request for a replica session.
@@ -81,6 +83,11 @@ wire_enum! {
             /// The base of the run.
             base: Option<Generation>,
         } = 10,
+        /// Read extended attributes; the answer is Attributes.
+        Attributes {
+            /// Paths of files and directories.
+            paths: Vec<TreePath> as list(OfType, REPLICA_BATCH_MAX, "paths of a replica"),
+        } = 11,
     }
 }
 
@@ -97,10 +104,12 @@ wire_enum! {
         } = 2,
         /// The replica is scanned.
         Scanned(scan: ReplicaScan) = 3,
-        /// Updates, in the order of the tree.
+        /// Updates, in the order of the tree, and what could not be read.
         Updates {
             /// The updates.
             updates: Vec<ReplicaUpdate> as list(OfType, REPLICA_BATCH_MAX, "updates of a replica"),
+            /// What the scan could not read.
+            unreadable: Vec<UnreadablePath> as list(OfType, REPLICA_BATCH_MAX, "unreadable paths"),
             /// Whether these are the last ones.
             is_last: bool,
         } = 4,
@@ -128,6 +137,8 @@ wire_enum! {
             /// Reason and remedy.
             text: String as TEXT,
         } = 12,
+        /// Attributes of the first paths of the step, in order, and of one path at least; `None` for what cannot be read.
+        Attributes(lists: Vec<Option<AttributeList>> as list(OfType, REPLICA_BATCH_MAX, "lists of attributes")) = 13,
     }
 }
 
@@ -193,9 +204,9 @@ wire_struct! {
         pub started: Timestamp,
         /// Number of entries in the base.
         pub archived: u64 as Varint,
-        /// Number of entries found.
+        /// Number of entries found, unreadable ones included.
         pub entries: u64 as Varint,
-        /// Number of updates.
+        /// Number of updates, and of unreadable paths.
         pub updates: u64 as Varint,
         /// Files that were hashed.
         pub hashed: u64 as Varint,

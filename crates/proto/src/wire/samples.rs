@@ -12,17 +12,20 @@ use super::storage::{Fsync, StorageRequest, Verify};
 use crate::compression::CompressionPolicy;
 use crate::cpus::Cpus;
 use crate::entry::{EntryMetadata, SpecialFile, Timestamp};
+use crate::entry_extras::ExtendedAttribute;
 use crate::filter::definition::FilterOptions;
 use crate::filter::{ListSyntax, PatternList};
 use crate::ids::{CopyId, CopyNumber};
 use crate::integrity::FrameLen;
 use crate::limits::REKEY_BYTES;
 use crate::twoway::ReplicaSide;
+use crate::twoway::attributes::{ActionAttributes, AttributeList};
 use crate::twoway::base::Generation;
 use crate::twoway::detect::ReplicaUpdate;
 use crate::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use crate::twoway::merge::MetadataRules;
 use crate::twoway::plan::{ActionKind, ArchiveChange, TwowayAction};
+use crate::twoway::unreadable::UnreadablePath;
 use crate::wire::write_options::{PartialOptions, WriteOptions};
 
 /// Returns the settings of a session with one stream.
@@ -150,11 +153,17 @@ pub fn replica_steps() -> Vec<(&'static str, ReplicaStep)> {
         entry,
         expected,
         keep_as: None,
+        attributes: ActionAttributes::Of(ReplicaSide::A),
     };
     let copy = ActionKind::Copy { source: read.clone() };
     let moved = ActionKind::Move { from: other.clone(), source: hashed.clone() };
     let actions = vec![
         action(ActionKind::MakeDirectory, Some(directory), None),
+        TwowayAction {
+            attributes: ActionAttributes::Given(attribute_list()),
+            ..action(ActionKind::SetMetadata, Some(read.clone()), Some(read.clone()))
+        },
+        action(ActionKind::Link { to: other.clone(), source: read.clone() }, Some(read.clone()), None),
         TwowayAction { keep_as: Some(other.clone()), ..action(copy, Some(read.clone()), Some(hashed.clone())) },
         action(moved, Some(hashed.clone()), None),
         action(ActionKind::SetMetadata, Some(read.clone()), Some(hashed.clone())),
@@ -171,7 +180,8 @@ pub fn replica_steps() -> Vec<(&'static str, ReplicaStep)> {
         ("Scan", ReplicaStep::Scan { base: Some(7), rules: MetadataRules { window_ns: 300, ..MetadataRules::ALL } }),
         ("NextUpdates", ReplicaStep::NextUpdates),
         ("Digest", ReplicaStep::Digest { paths: paths.clone() }),
-        ("Find", ReplicaStep::Find { paths }),
+        ("Find", ReplicaStep::Find { paths: paths.clone() }),
+        ("Attributes", ReplicaStep::Attributes { paths }),
         ("Stage", ReplicaStep::Stage),
         ("LookAt", ReplicaStep::LookAt { sources: vec![(path, read)] }),
         ("Perform", ReplicaStep::Perform { actions }),
@@ -201,6 +211,7 @@ pub fn replica_answers() -> Vec<(&'static str, ReplicaAnswer)> {
         folds_case: false,
     };
     let scan = ReplicaScan { started: now, archived: 300, entries: 301, updates: 2, hashed: 1 };
+    let unreadable = vec![UnreadablePath { path: path.clone(), text: "busy".into() }];
     let update = ReplicaUpdate { path, archived: None, found: Some(entries[1].clone()) };
     let outcomes = vec![
         ActionOutcome::Done { stamp: entries[1].stamp, digest: Some([0xd1; 32]) },
@@ -211,7 +222,7 @@ pub fn replica_answers() -> Vec<(&'static str, ReplicaAnswer)> {
         ("Ready", ReplicaAnswer::Ready(place)),
         ("Met", ReplicaAnswer::Met { generations: vec![generation] }),
         ("Scanned", ReplicaAnswer::Scanned(scan)),
-        ("Updates", ReplicaAnswer::Updates { updates: vec![update], is_last: true }),
+        ("Updates", ReplicaAnswer::Updates { updates: vec![update], unreadable, is_last: true }),
         ("Digests", ReplicaAnswer::Digests(vec![Some([0xd1; 32]), None])),
         ("Found", ReplicaAnswer::Found(entries.into_iter().map(Some).chain([None]).collect())),
         ("Staged", ReplicaAnswer::Staged { path: b"/photos/.haul-twoway/incoming".to_vec(), identity: (7, 8) }),
@@ -219,6 +230,12 @@ pub fn replica_answers() -> Vec<(&'static str, ReplicaAnswer)> {
         ("Performed", ReplicaAnswer::Performed(outcomes)),
         ("Recorded", ReplicaAnswer::Recorded),
         ("Written", ReplicaAnswer::Written(generation)),
+        ("Attributes, found", ReplicaAnswer::Attributes(vec![Some(attribute_list()), None])),
         ("Failed", ReplicaAnswer::Failed { text: "busy".into() }),
     ]
+}
+
+fn attribute_list() -> AttributeList {
+    let attributes = vec![ExtendedAttribute { name: (*b"user.a").into(), value: (*b"b").into() }];
+    AttributeList { attributes }
 }

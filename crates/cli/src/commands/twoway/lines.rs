@@ -94,7 +94,7 @@ fn conflict_side(entry: &ReplicaEntry) -> ConflictSide {
 fn action_line(action: &TwowayAction) -> TwowayLine {
     let (word, from) = match &action.kind {
         ActionKind::MakeDirectory => ("make_directory", None),
-        ActionKind::Copy { .. } => ("copy", None),
+        ActionKind::Copy { .. } | ActionKind::Link { .. } => ("copy", None),
         ActionKind::Move { from, .. } => ("move", Some(from)),
         ActionKind::SetMetadata => ("set_metadata", None),
         ActionKind::Delete => ("delete", None),
@@ -133,14 +133,14 @@ pub fn planned(plan: &TwowayPlan) -> Vec<TwowayLine> {
 }
 
 /// Returns the line of a run's end.
-pub fn ended(plan: &TwowayPlan, results: &TwowayResults) -> TwowayLine {
+pub fn ended(plan: &TwowayPlan, results: &TwowayResults, failed: u64) -> TwowayLine {
     TwowayLine::Ended {
         changed_at_a: results.done[0],
         changed_at_b: results.done[1],
         bytes_to_a: results.bytes[0],
         bytes_to_b: results.bytes[1],
         skipped: results.skipped.len(),
-        failed: results.failed.len() as u64 + results.failed_copies,
+        failed,
         conflicts: plan.conflicts.len(),
     }
 }

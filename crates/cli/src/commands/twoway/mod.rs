@@ -22,6 +22,7 @@ use haul_proto::path::escape;
 use haul_proto::twoway::ReplicaSide;
 use haul_proto::twoway::limits::DeletionDoubt;
 use haul_proto::twoway::plan::TwowayPlan;
+use haul_proto::twoway::unreadable::UnreadablePath;
 use haul_proto::watch::ChangedPart;
 use haul_show as show;
 use haul_show::exit::Exit;
@@ -48,6 +49,8 @@ const FOLDED: &str = "this file system takes an existing name, spelled different
 /// Options without a meaning for several runs.
 const OF_ONE_RUN: [&OptionRow; 3] =
     [&flags::twoway::PLAN.row, &flags::twoway::PLAN_FILE.row, &flags::twoway::INTERACTIVE.row];
+/// What becomes of a path that cannot be read.
+const UNREADABLE: &str = "; skipped with all below it, at both sides\nmake it readable, or exclude it";
 /// Largest file of a reviewed plan.
 const PLAN_FILE_MAX: u64 = 1 << 30;
 
@@ -197,7 +200,8 @@ impl TwowayCommand<'_> {
         for (side, path) in &folded {
             show::stderr().failure(&run.label(*side), path.as_bytes(), FOLDED);
         }
-        if self.is_follow_up && plan.actions.is_empty() && plan.conflicts.is_empty() && folded.is_empty() {
+        let left_out = folded.len() as u64 + report_unreadable(&run);
+        if self.is_follow_up && plan.actions.is_empty() && plan.conflicts.is_empty() && left_out == 0 {
             run.record(&plan, &TwowayResults::default())?;
             return Ok(Exit::Done);
         }
@@ -206,7 +210,7 @@ impl TwowayCommand<'_> {
             self.show(&run, &plan);
         }
         if is_only_shown {
-            return Ok(exit_of(&plan, folded.len() as u64));
+            return Ok(exit_of(&plan, left_out));
         }
         if let Some(file) = self.own.last(&flags::twoway::PLAN_FILE) {
             check_reviewed(file, &plan)?;
@@ -220,7 +224,7 @@ impl TwowayCommand<'_> {
         }
         let results = run.perform(&plan, control, &mut observer)?;
         run.record(&plan, &results)?;
-        Ok(self.finish(&run, &plan, &results, folded.len() as u64))
+        Ok(self.finish(&run, &plan, &results, left_out))
     }
 
     fn tell(&self, text: &str) {
@@ -249,7 +253,7 @@ impl TwowayCommand<'_> {
         interactive::ask_yes("continue? [y/N] ")
     }
 
-    fn finish(&self, run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults, folded: u64) -> Exit {
+    fn finish(&self, run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults, left_out: u64) -> Exit {
         for (side, path, text) in &results.failed {
             let host = run.label(*side);
             show::stderr().failure(&host, path.as_bytes(), text);
@@ -257,18 +261,31 @@ impl TwowayCommand<'_> {
         for (side, path) in &results.skipped {
             self.tell(&format!("{}: {path}: changed since the scan; the next run sees it", run.label(*side)));
         }
+        let failed = results.failed.len() as u64 + results.failed_copies + left_out;
         match self.is_json {
-            true => print(&encode(&ended(plan, results))),
+            true => print(&encode(&ended(plan, results, failed))),
             false if self.is_quiet => {}
-            false => print(&summary_text(run, plan, results)),
+            false => print(&summary_text(run, plan, results, failed)),
         }
-        exit_of(plan, results.failed.len() as u64 + results.failed_copies + folded)
+        exit_of(plan, failed + results.skipped.len() as u64)
     }
 }
 
-/// The status: failures go before conflicts.
-fn exit_of(plan: &TwowayPlan, failed: u64) -> Exit {
-    match (failed, plan.conflicts.is_empty()) {
+/// Reports what the scans could not read, and returns its number.
+fn report_unreadable(run: &TwowayRun) -> u64 {
+    let mut reported = 0;
+    for side in ReplicaSide::BOTH {
+        for UnreadablePath { path, text } in run.unreadable(side) {
+            show::stderr().failure(&run.label(side), path.as_bytes(), &format!("{text}{UNREADABLE}"));
+            reported += 1;
+        }
+    }
+    reported
+}
+
+/// The status: what is not done goes before conflicts.
+fn exit_of(plan: &TwowayPlan, not_done: u64) -> Exit {
+    match (not_done, plan.conflicts.is_empty()) {
         (1.., _) => Exit::Failed,
         (0, true) => Exit::Done,
         (0, false) => Exit::Conflicts,

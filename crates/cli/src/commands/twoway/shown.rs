@@ -119,7 +119,9 @@ fn action_text(action: &TwowayAction) -> String {
     let is_new = action.expected.is_none();
     let (word, more) = match &action.kind {
         ActionKind::MakeDirectory => ("new dir", String::new()),
-        ActionKind::Copy { .. } => (if is_new { "new" } else { "changed" }, size_of(action.entry.as_ref())),
+        ActionKind::Copy { .. } | ActionKind::Link { .. } => {
+            (if is_new { "new" } else { "changed" }, size_of(action.entry.as_ref()))
+        }
         ActionKind::Move { from, .. } => ("moved", format!("  from {from}")),
         ActionKind::SetMetadata => ("metadata", String::new()),
         ActionKind::Delete => ("deleted", String::new()),
@@ -157,7 +159,7 @@ pub fn side_text(conflict: &PathDecision, side: ReplicaSide) -> String {
 }
 
 /// The last line.
-pub fn summary_text(run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults) -> String {
+pub fn summary_text(run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults, failed: u64) -> String {
     let changed = |side: ReplicaSide| {
         let (done, bytes) = (results.done[side.index()], results.bytes[side.index()]);
         let bytes = if bytes > 0 { format!(" ({})", units::size(bytes)) } else { String::new() };
@@ -166,7 +168,7 @@ pub fn summary_text(run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults)
     let mut text = format!("{}, {}", changed(ReplicaSide::A), changed(ReplicaSide::B));
     let others = [
         (results.skipped.len() as u64, ("path changed meanwhile", "paths changed meanwhile")),
-        (results.failed.len() as u64 + results.failed_copies, ("failure", "failures")),
+        (failed, ("failure", "failures")),
         (plan.conflicts.len() as u64, ("conflict", "conflicts")),
     ];
     for (number, (one, many)) in others.into_iter().filter(|(number, _)| *number > 0) {
