@@ -545,8 +545,8 @@ fn twoway() -> String {
     text.push_str(
         "\n--exclude, --include and their lists, -X, -A, --fsync, --verify, -q, -v and copy\n\
          options for performance and connections are accepted: haul --help all.\n\n\
-         Exit status: 1 if something failed or changed during the run, else 6 if conflicts\n\
-         are left; others as in a copy.\n",
+         Exit status: 1 if something failed or changed during the run, else 6 if\n\
+         conflicts are left; others as in a copy.\n",
     );
     text
 }

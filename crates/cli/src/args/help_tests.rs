@@ -707,8 +707,8 @@ fn twoway_help() {
     --exclude, --include and their lists, -X, -A, --fsync, --verify, -q, -v and copy
     options for performance and connections are accepted: haul --help all.
 
-    Exit status: 1 if something failed or changed during the run, else 6 if conflicts
-    are left; others as in a copy.
+    Exit status: 1 if something failed or changed during the run, else 6 if
+    conflicts are left; others as in a copy.
     "#);
 }
 

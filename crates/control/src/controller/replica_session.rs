@@ -178,7 +178,7 @@ impl ReplicaSession {
             let all = lists.len() + paths.len();
             while lists.len() < all {
                 let missing = all - lists.len();
-                let step = ReplicaStep::Attributes { paths: paths[paths.len() - missing..].to_vec() };
+                let step = ReplicaStep::ReadAttributes { paths: paths[paths.len() - missing..].to_vec() };
                 match self.step(step)? {
                     ReplicaAnswer::Attributes(more) if (1..=missing).contains(&more.len()) => lists.extend(more),
                     _ => return Err(self.out_of_order()),

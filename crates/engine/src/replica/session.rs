@@ -139,7 +139,7 @@ impl ReplicaEnd {
             ReplicaStep::NextUpdates => Ok(self.next_updates()),
             ReplicaStep::Digest { paths } => self.view().map(|view| ReplicaAnswer::Digests(digests(view, &paths))),
             ReplicaStep::Find { paths } => self.find(&paths),
-            ReplicaStep::Attributes { paths } => {
+            ReplicaStep::ReadAttributes { paths } => {
                 self.view().map(|view| ReplicaAnswer::Attributes(attributes(view, &paths)))
             }
             ReplicaStep::Stage => self.stage(),

@@ -84,7 +84,7 @@ wire_enum! {
             base: Option<Generation>,
         } = 10,
         /// Read extended attributes; the answer is Attributes.
-        Attributes {
+        ReadAttributes {
             /// Paths of files and directories.
             paths: Vec<TreePath> as list(OfType, REPLICA_BATCH_MAX, "paths of a replica"),
         } = 11,

@@ -181,7 +181,7 @@ pub fn replica_steps() -> Vec<(&'static str, ReplicaStep)> {
         ("NextUpdates", ReplicaStep::NextUpdates),
         ("Digest", ReplicaStep::Digest { paths: paths.clone() }),
         ("Find", ReplicaStep::Find { paths: paths.clone() }),
-        ("Attributes", ReplicaStep::Attributes { paths }),
+        ("ReadAttributes", ReplicaStep::ReadAttributes { paths }),
         ("Stage", ReplicaStep::Stage),
         ("LookAt", ReplicaStep::LookAt { sources: vec![(path, read)] }),
         ("Perform", ReplicaStep::Perform { actions }),
