@@ -1,7 +1,7 @@
 //! One login for many commands: haul's own ssh masters, and the user's.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,7 +47,8 @@ impl Place {
     /// The sockets of haul's masters.
     fn sockets(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.runtime().join("haul")).into_iter().flatten();
-        entries.map(|entry| entry.unwrap().path()).collect()
+        let entries = entries.map(|entry| entry.unwrap());
+        entries.filter(|entry| entry.file_type().unwrap().is_socket()).map(|entry| entry.path()).collect()
     }
 
     /// The only master's process.
