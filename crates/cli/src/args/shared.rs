@@ -81,9 +81,10 @@ pub fn split(values: &Values, own: &'static [OptionRow]) -> (Values, Values) {
     let is_own = |row: &OptionRow| own.iter().any(|own| own.is(row));
     let given = values.given().iter().cloned();
     let (of_command, of_copy) = given.partition(|(row, _)| is_own(row));
-    let undone = values.undone().iter().copied().filter(|row| !is_own(row)).collect();
+    let (own_undone, undone) = values.undone().iter().copied().partition(|row| is_own(row));
     let dialect = values.dialect();
-    (Values::new(own, dialect, of_command), Values::new(COPY, dialect, of_copy).undoing(undone))
+    let of_command = Values::new(own, dialect, of_command).undoing(own_undone);
+    (of_command, Values::new(COPY, dialect, of_copy).undoing(undone))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ use haul_show::output::print;
 
 use crate::args::flags;
 use crate::args::local_files::LocalDisk;
-use crate::args::parse::{Command, parse};
+use crate::args::parse::{Command, FileCommand, parse};
 use crate::args::{Dialect, UsageError};
 use crate::commands::configured::{between, here};
 
@@ -122,6 +122,10 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Read(own, copy, place) => {
             read::run(&own, &between(copy, &session_place::operands(std::slice::from_ref(&place)))?, &place)
         }
+        Command::Files(what @ (FileCommand::Status | FileCommand::Clean), own, copy, places) => {
+            files::run(what, &here(own)?, &copy, &places)
+        }
+        // Settings of copies mean other things here: recursive, say.
         Command::Files(what, own, copy, places) => files::run(what, &own, &copy, &places),
         Command::CompletePaths(typed) => files::completion::paths(&typed),
         Command::Sweep(values, operands) => sweep::run(&between(values, &operands)?, &operands),

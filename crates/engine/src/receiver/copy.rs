@@ -17,6 +17,7 @@ use haul_proto::path::escape;
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, ItemChange};
+use haul_proto::timestamps::is_within;
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
@@ -400,7 +401,13 @@ impl ReceiverCopy {
     fn target_reasons(&self, dir: &Dir, meta: &EntryMetadata) -> Option<ChangeReasons> {
         let there = dir.fd().and_then(|fd| FileStat::at_fd(&*fd)).ok()?.meta;
         let metadata = &self.request.metadata;
-        let has_time = !metadata.times.directories || there.modified == meta.modified;
+        let is_same_time = there.modified == meta.modified
+            || self
+                .request
+                .sync
+                .modify_window_s
+                .is_some_and(|window_s| is_within(window_s, meta.modified, there.modified));
+        let has_time = !metadata.times.directories || is_same_time;
         let has_mode = !metadata.rights.mode || there.mode == meta.mode;
         Some(ChangeReasons::default().and(ChangeReasons::TIME, !has_time).and(ChangeReasons::MODE, !has_mode))
     }

@@ -65,7 +65,9 @@ fn an_executable_is_verified_again_only_after_it_has_changed() {
             let _ = fs::remove_file(sandbox.bin().join(tool));
         }
         sandbox.deploy = false;
-        assert!(sandbox.error().contains("--no-deploy"), "{}", sh.name);
+        // This shell has its tools inside.
+        let can_verify = sh.name == "busybox";
+        assert!(can_verify || sandbox.error().contains("--no-deploy"), "{}", sh.name);
         sandbox.verified = Some(verified);
         let known = sandbox.start().unwrap_or_else(|error| panic!("{}: {error}", sh.name));
         assert_eq!(known.verified, None, "{}", sh.name);
@@ -76,7 +78,10 @@ fn an_executable_is_verified_again_only_after_it_has_changed() {
         thread::sleep(Duration::from_millis(1100));
         fs::write(&path, planted).unwrap();
         File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-        assert!(sandbox.error().contains("--no-deploy"), "{}", sh.name);
+        match can_verify {
+            true => assert!(sandbox.start().unwrap().verified.is_some(), "{}", sh.name),
+            false => assert!(sandbox.error().contains("--no-deploy"), "{}", sh.name),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Watches a tree for changes: [`WatchedTree`] decides, an [`Inotify`] reports.
+//! Watches a tree for changes: [`WatchedTree`] decides, inotify reports.
 //!
 //! Where changes may have been missed (an overflowed queue, a mount, a lost root), all watches are set anew, and
 //! everything may have changed.
