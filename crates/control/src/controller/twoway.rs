@@ -1,6 +1,7 @@
 //! A run of two-way synchronisation: scans both replicas, decides, and performs a plan. [`haul_proto::twoway`] makes the
 //! decisions, and copies of the engine move the data (`docs/internals/twoway.md`).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -277,7 +278,7 @@ impl TwowayRun {
         observer: &mut dyn Observer,
     ) -> Result<TwowayResults, Error> {
         let mut results = TwowayResults::default();
-        let actions = self.with_links(plan.actions.clone())?;
+        let actions = self.with_links(&plan.actions)?;
         for chunk in chunks(&actions) {
             for side in ReplicaSide::BOTH {
                 self.copy_to(side, chunk, control, observer, &mut results)?;
@@ -383,7 +384,8 @@ impl TwowayRun {
     }
 
     /// Makes links of copies of one file, where both sides agree on its names.
-    fn with_links(&mut self, mut actions: Vec<TwowayAction>) -> Result<Vec<TwowayAction>, Error> {
+    fn with_links<'p>(&mut self, planned: &'p [TwowayAction]) -> Result<Cow<'p, [TwowayAction]>, Error> {
+        let mut actions = Cow::Borrowed(planned);
         for side in ReplicaSide::BOTH {
             let groups = link_groups(&actions, side);
             let paths = groups.iter().flatten().map(|at| actions[*at].path.clone()).collect();
@@ -391,7 +393,7 @@ impl TwowayRun {
             for group in groups {
                 let found: Vec<_> = found.by_ref().take(group.len()).collect();
                 if agrees_on_group(&found) {
-                    make_links(&mut actions, &group);
+                    make_links(actions.to_mut(), &group);
                 }
             }
         }

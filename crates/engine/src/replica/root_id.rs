@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use haul_base::held_directory::HeldDirectory;
 use haul_base::sys::random::random;
 use haul_proto::checksum::{from_hex, hex};
-use haul_proto::path::Name;
 use haul_proto::twoway::OWN_DIRECTORY;
 use haul_proto::wire::replica_session::{ReplicaId, ReplicaOrigin};
 use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, mkdirat, openat, renameat};
@@ -107,11 +106,6 @@ fn read_flags() -> OFlags {
 /// Opens haul's directory in a root.
 fn own_directory(root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     openat(root, OWN_DIRECTORY, read_flags() | OFlags::DIRECTORY, Mode::empty())
-}
-
-/// Whether a name in the root, or anywhere else, is haul's own.
-pub fn is_own(name: &Name, is_in_root: bool) -> bool {
-    name.is_reserved() || is_in_root && name.as_bytes() == OWN_DIRECTORY.as_bytes()
 }
 
 /// Remembers roots in the state directory.

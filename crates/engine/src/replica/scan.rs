@@ -13,6 +13,7 @@ use haul_proto::path::Name;
 use haul_proto::twoway::archive::ArchiveError;
 use haul_proto::twoway::detect::{DetectUpdates, DetectedChange, ReplicaUpdate, resolve};
 use haul_proto::twoway::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
+use haul_proto::twoway::is_own;
 use haul_proto::twoway::merge::MetadataRules;
 use haul_proto::twoway::unreadable::UnreadablePath;
 use rustix::fs::{Mode, OFlags, openat};
@@ -20,7 +21,6 @@ use rustix::fs::{Mode, OFlags, openat};
 use super::attributes::add_attributes;
 use super::error::ReplicaError;
 use super::root::{ReplicaRoot, entry_of, is_absent, now};
-use super::root_id::is_own;
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker};
 
 /// Entries that do not belong to a replica.

@@ -21,9 +21,15 @@ mod samples;
 pub mod unreadable;
 
 use crate::codec::wire_enum;
+use crate::path::Name;
 
 /// haul's directory in a root. It is not part of the replica.
 pub const OWN_DIRECTORY: &str = ".haul-twoway";
+
+/// Whether a name in the root, or anywhere else, is haul's own.
+pub fn is_own(name: &Name, is_in_root: bool) -> bool {
+    name.is_reserved() || is_in_root && name.as_bytes() == OWN_DIRECTORY.as_bytes()
+}
 
 wire_enum! {
     /// One of the two replicas.

@@ -35,6 +35,11 @@ impl Period {
     fn due_us(self, quiet_us: u64, most_us: u64) -> u64 {
         self.latest_us.saturating_add(quiet_us).min(self.first_us.saturating_add(most_us))
     }
+
+    /// When a file with these writes is due.
+    fn written_due_us(self) -> u64 {
+        self.due_us(WRITING_US, WRITING_MAX * WRITING_US)
+    }
 }
 
 fn extend(period: &mut Option<Period>, now_us: u64) {
@@ -67,6 +72,10 @@ impl ChangeCollector {
     /// Anything may have changed.
     pub fn doubt(&mut self, now_us: u64) {
         extend(&mut self.changes, now_us);
+        self.forget_paths();
+    }
+
+    fn forget_paths(&mut self) {
         self.is_doubtful = true;
         self.settled.clear();
         self.written.clear();
@@ -74,15 +83,13 @@ impl ChangeCollector {
 
     fn limit(&mut self) {
         if self.settled.len() + self.written.len() > CHANGED_PATHS_MAX {
-            self.is_doubtful = true;
-            self.settled.clear();
-            self.written.clear();
+            self.forget_paths();
         }
     }
 
     /// When something is due, if nothing more happens; `None` without changes.
     pub fn due_us(&self) -> Option<u64> {
-        let written = self.written.values().map(|period| period.due_us(WRITING_US, WRITING_MAX * WRITING_US));
+        let written = self.written.values().map(|period| period.written_due_us());
         let changes = self.changes.map(|period| period.due_us(QUIET_US, SETTLE_MAX_US));
         written.chain(changes).min()
     }
@@ -96,7 +103,7 @@ impl ChangeCollector {
             self.changes = None;
             return Some(ChangedPart::Everything);
         }
-        let is_due = |period: &Period| period.due_us(WRITING_US, WRITING_MAX * WRITING_US) <= now_us;
+        let is_due = |period: &Period| period.written_due_us() <= now_us;
         let due: Vec<_> =
             self.written.iter().filter(|(_, period)| is_due(period)).map(|(path, _)| path.clone()).collect();
         for path in due {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use haul_proto::filter::definition::FilterOptions;
 use haul_proto::filter::{FilterScope, PatternListError};
 use haul_proto::path::Name;
-use haul_proto::twoway::OWN_DIRECTORY;
+use haul_proto::twoway::is_own;
 use haul_proto::watch::{ChangeCollector, ChangedPart, DirectoryChange, DirectoryEvent, WatchStep, WatchedTree};
 use haul_proto::wire::file_session::WatchCoverage;
 use rustix::fs::FileType;
@@ -210,8 +210,7 @@ impl TreeWatch {
     /// Whether a path is excluded, or belongs to haul.
     fn leaves_out(&self, path: &[u8], is_directory: bool) -> bool {
         let names: Vec<_> = path.split(|byte| *byte == b'/').filter_map(|name| Name::new(name).ok()).collect();
-        let is_in_own = names.first().is_some_and(|name| name.as_bytes() == OWN_DIRECTORY.as_bytes());
-        if is_in_own || names.iter().any(Name::is_reserved) {
+        if names.iter().enumerate().any(|(depth, name)| is_own(name, depth == 0)) {
             return true;
         }
         let Some(filter) = &self.filter else { return false };

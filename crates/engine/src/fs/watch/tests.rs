@@ -2,6 +2,7 @@ use std::fs;
 use std::io::Write;
 
 use haul_proto::filter::{ListSyntax, PatternList};
+use haul_proto::twoway::OWN_DIRECTORY;
 use tempfile::TempDir;
 
 use super::*;
