@@ -17,15 +17,16 @@ pub use pieces::{frame_tree, name};
 pub use source::source_session;
 pub use target::target_session;
 pub use wire::{
-    compressed_payload, controller_message, handshake, journal, link_header, serve, source_message, target_message,
-    trailer, worker_message,
+    archive, compressed_payload, controller_message, handshake, journal, link_header, serve, source_message,
+    target_message, trailer, worker_message,
 };
 
 /// A fuzz target: takes any bytes, and panics where a rule is broken.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; each has a directory of that name under `corpus/`.
-pub const TARGETS: [(&str, Target); 16] = [
+pub const TARGETS: [(&str, Target); 17] = [
+    ("archive", archive),
     ("compressed_payload", compressed_payload),
     ("controller_message", controller_message),
     ("frame_tree", frame_tree),

@@ -25,6 +25,8 @@ use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::striping::{Striping, StripingPolicy};
 use haul_proto::sync::{ChangeKind, ChangeReasons, DeleteMode, ItemChange, SyncCounters, SyncOptions};
+use haul_proto::twoway::archive::{ARCHIVE_ENDS_BYTES, ArchiveHeader, ArchiveWriter};
+use haul_proto::twoway::entry::{FileStamp, PathEntry, ReplicaContent, ReplicaEntry, ReplicaMetadata, TreePath};
 use haul_proto::watch::{ChangedPart, ChangedPath, ChangedPaths};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
@@ -88,6 +90,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "trailer" => trailers().iter().flat_map(|(payload, trailer)| records(*payload, trailer)).collect(),
         "compressed_payload" => compressed_payloads(),
         "handshake" => vec![handshake()],
+        "archive" => archives(),
         "journal" => journals(),
         "link_header" => link_headers(),
         "serve" => {
@@ -589,6 +592,30 @@ fn records(payload: usize, trailer: &RecordTrailer) -> Vec<Vec<u8>> {
     let holes = [(0, sparse(DataMap::HOLE, None)), (data, sparse(map, None)), (data / 2, sparse(map, half))];
     let shaped = codecs.into_iter().chain(holes).filter(|_| payload > 0);
     [(payload, PayloadShape::default())].into_iter().chain(shaped).map(record).collect()
+}
+
+/// An archive, and its block alone.
+fn archives() -> Vec<Vec<u8>> {
+    let metadata = |attributes| ReplicaMetadata { attributes, ..ReplicaMetadata::default() };
+    let stamp = FileStamp { inode: 12, ..FileStamp::default() };
+    let file = |digest, stamp| (ReplicaContent::File { size: 3, digest }, metadata([4; 32]), stamp);
+    let link = ReplicaContent::Symlink { points_to: b"../x"[..].into() };
+    let entries = [
+        ("run7", (ReplicaContent::Directory, metadata([0; 32]), None)),
+        ("run7/a", file(Some([3; 32]), Some(stamp))),
+        ("run7/a.log", file(None, None)),
+        ("run7/b", (link, metadata([0; 32]), None)),
+        ("run7/c", (ReplicaContent::Special(SpecialFile::Fifo), metadata([0; 32]), None)),
+    ];
+    let mut whole = Vec::new();
+    let mut writer = ArchiveWriter::new(&ArchiveHeader { pair: [2; 32], generation: 7 }, &mut whole);
+    for (path, (content, metadata, stamp)) in entries {
+        let path = TreePath::new(path.as_bytes()).expect("a path");
+        writer.add(&PathEntry { path, entry: ReplicaEntry { content, metadata, stamp } }, &mut whole);
+    }
+    writer.finish(&mut whole);
+    let [start, end] = ARCHIVE_ENDS_BYTES;
+    vec![whole[start + 4..whole.len() - end].to_vec(), whole]
 }
 
 /// Of a file of one frame and of a file of many, with a slot each.

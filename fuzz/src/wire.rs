@@ -14,6 +14,7 @@ use haul_proto::ids::CopyNumber;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::{HEADER_BYTES, JournalHeader, PartialMatch, RangeEnd, decode_slot, encode_slot, slot_offset};
 use haul_proto::limits::FRAME_MAX;
+use haul_proto::twoway::archive::{ARCHIVE_ENDS_BYTES, ArchiveHeader, ArchiveReader, ArchiveWriter, claim};
 use haul_proto::wire::compressed_message::CompressedMessage;
 use haul_proto::wire::control_channel::{HEADER_LEN, decode_header, encode_header};
 use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, lengths_check};
@@ -143,6 +144,31 @@ pub fn journal(data: &[u8]) {
     if let Some(record) = slot.first_chunk().and_then(|slot| decode_slot(7, slot)) {
         equal(&decode_slot(7, &encode_slot(7, &record)), &Some(record));
     }
+}
+
+/// An archive of two-way synchronisation, or a block of one. Entries are read before the digest behind them is, so each
+/// must be valid: written again, they make an archive that holds the same.
+pub fn archive(data: &[u8]) {
+    let header = ArchiveHeader { pair: [1; 32], generation: 1 };
+    let mut whole = Vec::new();
+    ArchiveWriter::new(&header, &mut whole);
+    whole.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_le_bytes());
+    whole.extend(data);
+    for bytes in [data, &whole] {
+        let Ok(reader) = ArchiveReader::new(bytes) else { continue };
+        let entries: Vec<_> = reader.map_while(Result::ok).collect();
+        let mut again = Vec::new();
+        let mut writer = ArchiveWriter::new(&header, &mut again);
+        entries.iter().for_each(|entry| writer.add(entry, &mut again));
+        let summary = writer.finish(&mut again);
+        let mut reader = ArchiveReader::new(&again[..]).expect("an archive");
+        equal(&reader.by_ref().collect::<Result<Vec<_>, _>>().expect("entries"), &entries);
+        equal(&reader.summary(), &Some(summary));
+        let [start, end] = ARCHIVE_ENDS_BYTES;
+        let claimed = claim(&again[..start], &again[again.len() - end..]).expect("a claim");
+        equal(&claimed, &(header, summary));
+    }
+    let _ = claim(data, data);
 }
 
 /// A greeting and, behind it, an answer.
