@@ -9,8 +9,15 @@ use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
 
 /// Peers' Debian packages, for `--install`.
-pub const DEBIAN_PACKAGES: [&str; 6] =
-    ["openssh-server", "rsync", "netcat-openbsd", "rclone", "globus-gass-copy-progs", "globus-gridftp-server-progs"];
+pub const DEBIAN_PACKAGES: [&str; 7] = [
+    "openssh-server",
+    "rsync",
+    "netcat-openbsd",
+    "rclone",
+    "unison",
+    "globus-gass-copy-progs",
+    "globus-gridftp-server-progs",
+];
 
 /// One row of the tables.
 #[derive(Debug, Clone, Copy)]

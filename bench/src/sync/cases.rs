@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::SyncTool;
 use super::hosts::SyncHosts;
+use super::{SyncTool, twoway};
 
 /// The changes since the last copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub enum SyncCase {
     Renamed,
     /// All of it is new, and most of it is a hole.
     Sparse,
+    /// Files at both sides.
+    Twoway,
+    /// Some pages of a database at one side of a two-way synchronisation.
+    TwowayPages,
 }
 
 /// Targets, as fractions of the first peer's figures.
@@ -42,8 +46,17 @@ pub struct SyncAim {
 
 impl SyncCase {
     /// In the order of the tables.
-    pub const ALL: [Self; 7] =
-        [Self::Unchanged, Self::Added, Self::Pages, Self::Insert, Self::Lines, Self::Renamed, Self::Sparse];
+    pub const ALL: [Self; 9] = [
+        Self::Unchanged,
+        Self::Added,
+        Self::Pages,
+        Self::Insert,
+        Self::Lines,
+        Self::Renamed,
+        Self::Sparse,
+        Self::Twoway,
+        Self::TwowayPages,
+    ];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
@@ -55,6 +68,8 @@ impl SyncCase {
             Self::Lines => "lines",
             Self::Renamed => "renamed",
             Self::Sparse => "sparse",
+            Self::Twoway => "twoway",
+            Self::TwowayPages => "twoway-pages",
         }
     }
 
@@ -68,6 +83,8 @@ impl SyncCase {
             Self::Lines => "a list of paths of 14 MiB, like that of locate, 175 of them added",
             Self::Renamed => "a directory renamed: 2,000 files of 4 KiB to 1 MiB",
             Self::Sparse => "a file of 4 GiB that has 100 MiB of data",
+            Self::Twoway => "two-way: 50,000 files of 4 KiB, 100 changes at each side",
+            Self::TwowayPages => "two-way: a database of 2 GiB, 1 % of its pages of 4 KiB changed at one side",
         }
     }
 
@@ -77,6 +94,7 @@ impl SyncCase {
             Self::Unchanged | Self::Added => &[SyncTool::Haul, SyncTool::RsyncSsh, SyncTool::RsyncDaemon],
             Self::Pages | Self::Insert | Self::Lines | Self::Renamed => &[SyncTool::Haul, SyncTool::RsyncSsh],
             Self::Sparse => &[SyncTool::Haul, SyncTool::Cp],
+            Self::Twoway | Self::TwowayPages => &[SyncTool::Haul, SyncTool::Unison, SyncTool::RcloneBisync],
         }
     }
 
@@ -91,6 +109,7 @@ impl SyncCase {
             Self::Lines => SyncAim { bytes: Some(0.5), ..none },
             Self::Renamed => SyncAim { bytes: Some(0.01), ..none },
             Self::Sparse => SyncAim { sent_max: Some(101 << 20), ..none },
+            Self::Twoway | Self::TwowayPages => SyncAim { time: Some(1.0), ..none },
         }
     }
 
@@ -99,8 +118,16 @@ impl SyncCase {
         !matches!(self, Self::Unchanged | Self::Added)
     }
 
+    /// Whether both sides may have changed.
+    pub fn is_twoway(self) -> bool {
+        matches!(self, Self::Twoway | Self::TwowayPages)
+    }
+
     /// A tool's command to make the contents of the directory `target` equal to those of `source`.
     pub fn command(self, hosts: &SyncHosts, tool: SyncTool, source: &Path, target: &Path) -> Result<Command> {
+        if self.is_twoway() {
+            return twoway::command(hosts, tool, source, target);
+        }
         let contents = || {
             let mut path = source.as_os_str().to_owned();
             path.push("/");
@@ -108,9 +135,8 @@ impl SyncCase {
         };
         let is_tree = self.is_tree();
         let mut command = match tool {
-            SyncTool::Haul => hosts.haul(),
-            SyncTool::RsyncSsh | SyncTool::RsyncDaemon => Command::new("rsync"),
-            SyncTool::Cp => Command::new("cp"),
+            SyncTool::Haul => hosts.haul("sync"),
+            _ => Command::new(tool.program()),
         };
         match (tool, self) {
             (SyncTool::Haul, Self::Pages) => command.arg("--inplace"),
@@ -127,7 +153,7 @@ impl SyncCase {
         let target = match tool {
             SyncTool::RsyncDaemon => hosts.module(target)?.into(),
             SyncTool::Cp => target.as_os_str().to_owned(),
-            SyncTool::Haul | SyncTool::RsyncSsh => hosts.pair.location(target),
+            _ => hosts.pair.location(target),
         };
         command.arg(if is_tree { contents() } else { source.as_os_str().to_owned() }).arg(target);
         Ok(hosts.pair.place(&command))

@@ -31,7 +31,7 @@ const SPARSE_PIECES: u64 = 100;
 pub struct SyncSite {
     place: PathBuf,
     source: PathBuf,
-    has_own_copies: bool,
+    case: SyncCase,
     rng: Rng,
 }
 
@@ -52,11 +52,24 @@ impl SyncSite {
             SyncCase::Insert => noise(place, scaled(1 << 30))?,
             SyncCase::Lines => fs::create_dir_all(place).and_then(|()| fs::write(&source, paths(scaled(14 << 20))))?,
             SyncCase::Sparse => sparse(&source, scaled(4 << 30))?,
+            SyncCase::Twoway => {
+                let count = u32::try_from(scaled(50_000))?;
+                let dirs = count.div_ceil(FILES_IN_DIRECTORY);
+                TestTree::new(&source, SEED).small_files("", count, dirs, 4096..=4096)?;
+            }
+            // rclone refuses to go on where all files have changed.
+            SyncCase::TwowayPages => {
+                noise(&source, scaled(2 << 30))?;
+                fs::write(source.join("unchanged"), "")?;
+            }
         }
-        let site = Self { place: place.into(), source, has_own_copies: case.has_own_copies(), rng: Rng::new(SEED) };
+        let site = Self { place: place.into(), source, case, rng: Rng::new(SEED) };
         if case != SyncCase::Sparse {
-            for tool in if site.has_own_copies { case.tools() } else { &case.tools()[..1] } {
+            for tool in if case.has_own_copies() { case.tools() } else { &case.tools()[..1] } {
                 site.copy_to(&site.target(*tool))?;
+                if case.is_twoway() {
+                    site.copy_to(&site.source(*tool))?;
+                }
             }
         }
         rustix::fs::syncfs(File::open(place)?)?;
@@ -69,17 +82,17 @@ impl SyncSite {
         Ok(())
     }
 
-    /// The source.
-    pub fn source(&self) -> &Path {
-        &self.source
+    /// A tool's source: its own where a run changes that, too.
+    pub fn source(&self, tool: SyncTool) -> PathBuf {
+        if self.case.is_twoway() { self.place.join(format!("near-{}", tool.program())) } else { self.source.clone() }
     }
 
     /// A tool's target.
     pub fn target(&self, tool: SyncTool) -> PathBuf {
-        match (self.has_own_copies, tool) {
-            (false, _) => self.place.join("copy"),
-            (true, SyncTool::Haul) => self.place.join("copy-haul"),
-            (true, _) => self.place.join("copy-other"),
+        if self.case.has_own_copies() {
+            self.place.join(format!("copy-{}", tool.program()))
+        } else {
+            self.place.join("copy")
         }
     }
 
@@ -90,7 +103,18 @@ impl SyncSite {
             SyncCase::Added => {
                 fs::write(self.source.join("d0").join(format!("added-{round}")), vec![b'x'; 10_000])?;
             }
-            SyncCase::Pages => self.change_pages()?,
+            SyncCase::Pages => self.change_pages(&self.source.clone())?,
+            SyncCase::Twoway => {
+                for tool in case.tools() {
+                    change_files(&self.source(*tool), 0, round)?;
+                    change_files(&self.target(*tool), 1, round)?;
+                }
+            }
+            SyncCase::TwowayPages => {
+                for tool in case.tools() {
+                    self.change_pages(&self.source(*tool).join("source"))?;
+                }
+            }
             SyncCase::Insert => {
                 let mut content = fs::read(&self.source)?;
                 let mut inserted = vec![0; INSERTED];
@@ -118,8 +142,8 @@ impl SyncSite {
         fs::write(&self.source, lines.join("\n")).context("adding lines")
     }
 
-    fn change_pages(&mut self) -> Result<()> {
-        let file = File::options().write(true).open(&self.source)?;
+    fn change_pages(&mut self, path: &Path) -> Result<()> {
+        let file = File::options().write(true).open(path)?;
         let pages = file.metadata()?.len() / PAGE;
         let mut page = vec![0; usize::try_from(PAGE)?];
         for _ in 0..pages / PAGES_FOR_ONE {
@@ -161,6 +185,26 @@ impl SyncSite {
         }
         Ok(())
     }
+}
+
+/// Changes 100 files of one side, none of which the other side changes: edits 60, adds 20, and removes 20.
+fn change_files(root: &Path, side: usize, round: u32) -> Result<()> {
+    let mut directories = fs::read_dir(root)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    directories.sort();
+    let mut directories = directories.iter().skip(side).step_by(2).cycle();
+    for change in 0..100 {
+        let directory = directories.next().context("no directory")?;
+        let number = round * 100 + change;
+        if change < 20 {
+            fs::write(directory.join(format!("added-{side}-{number}")), format!("{side} {number}").repeat(400))?;
+            continue;
+        }
+        let mut files = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        files.sort();
+        let file = &files[change as usize % files.len()];
+        if change < 40 { fs::remove_file(file)? } else { fs::write(file, format!("{side} {number}").repeat(400))? }
+    }
+    Ok(())
 }
 
 /// Small files, by the thousand in each directory.

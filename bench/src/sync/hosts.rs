@@ -45,10 +45,10 @@ impl SyncHosts {
         Ok(())
     }
 
-    /// haul's own command.
-    pub fn haul(&self) -> Command {
+    /// A command of haul.
+    pub fn haul(&self, word: &str) -> Command {
         let mut command = Command::new(&self.pair.haul);
-        command.arg("sync").args(self.pair.sshd.haul_args());
+        command.arg(word).args(self.pair.sshd.haul_args());
         command
     }
 

@@ -1,4 +1,5 @@
-//! `--sync`: the data moved to update an existing copy, beside rsync, over ssh and to its daemon.
+//! `--sync`: the data moved to update an existing copy, beside rsync, over ssh and to its daemon; and two-way
+//! synchronisation beside Unison and rclone's bisync.
 //!
 //! A cable joins two network namespaces. Its counters give all bytes of a tool, in both directions, with headers and
 //! logins. Rounds are interleaved. Each run starts from the same changes, and ends with a comparison of the copy and
@@ -8,6 +9,7 @@ mod cases;
 mod data;
 mod hosts;
 mod table;
+mod twoway;
 
 use std::path::Path;
 
@@ -28,6 +30,8 @@ pub enum SyncTool {
     RsyncSsh,
     RsyncDaemon,
     Cp,
+    Unison,
+    RcloneBisync,
 }
 
 impl SyncTool {
@@ -38,6 +42,19 @@ impl SyncTool {
             Self::RsyncSsh => "rsync over ssh",
             Self::RsyncDaemon => "rsync to a daemon",
             Self::Cp => "cp",
+            Self::Unison => "unison",
+            Self::RcloneBisync => "rclone bisync",
+        }
+    }
+
+    /// The program in PATH.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Haul => "haul",
+            Self::RsyncSsh | Self::RsyncDaemon => "rsync",
+            Self::Cp => "cp",
+            Self::Unison => "unison",
+            Self::RcloneBisync => "rclone",
         }
     }
 }
@@ -74,6 +91,11 @@ fn measure(settings: &BenchSettings, hosts: &SyncHosts, case: SyncCase) -> Resul
     let mut site = data::SyncSite::make(place.path(), case, settings)?;
     hosts.serve(place.path())?;
     let mut rows: Vec<_> = case.tools().iter().map(|tool| SyncRow::new(*tool)).collect();
+    if case.is_twoway() {
+        for row in &mut rows {
+            row.failure = twoway::start(settings, hosts, &site, row.tool)?;
+        }
+    }
     for round in 0..settings.runs {
         site.change(case, round)?;
         for at in 0..rows.len() {
@@ -86,7 +108,7 @@ fn measure(settings: &BenchSettings, hosts: &SyncHosts, case: SyncCase) -> Resul
         }
     }
     for row in rows.iter_mut().filter(|row| row.failure.is_none()) {
-        let command = case.command(hosts, row.tool, site.source(), &site.target(row.tool))?;
+        let command = case.command(hosts, row.tool, &site.source(row.tool), &site.target(row.tool))?;
         row.calls = counting_calls(|| start_measured(command)?.finish(settings.timeout))?.1;
         site.reset(case, row.tool)?;
     }
@@ -104,7 +126,7 @@ fn ask_haul(
     case: SyncCase,
     row: &mut SyncRow,
 ) -> Result<()> {
-    let mut command = case.command(hosts, row.tool, site.source(), &site.target(row.tool))?;
+    let mut command = case.command(hosts, row.tool, &site.source(row.tool), &site.target(row.tool))?;
     command.arg("--json");
     let finished = run_with_timeout(command, settings.timeout)?;
     let [source, target, sent] = hosts::told(&finished);
@@ -121,17 +143,17 @@ fn once(
     case: SyncCase,
     row: &mut SyncRow,
 ) -> Result<()> {
-    let target = site.target(row.tool);
+    let (source, target) = (site.source(row.tool), site.target(row.tool));
     site.forget_pages(case, &target)?;
     let before = hosts.bytes_on_cable()?;
-    let command = case.command(hosts, row.tool, site.source(), &target)?;
+    let command = case.command(hosts, row.tool, &source, &target)?;
     let (busy_before_s, switches_before) = (busy_s(), context_switches());
     let finished = start_measured(command)?.finish(settings.timeout)?;
     // Both ends are on this machine, and ssh's server is no child.
     let (cpu_s, switches) = (busy_s() - busy_before_s, context_switches() - switches_before);
     let bytes = hosts.bytes_on_cable()? - before;
     eprintln!("bench: {}: {} {:.2} s, {:.2} MB", case.name(), row.tool.name(), finished.wall_s, megabytes(bytes));
-    row.failure = failure(&finished).or_else(|| checked(case, site.source(), &target));
+    row.failure = failure(&finished).or_else(|| checked(case, &source, &target));
     row.runs.push(MeasuredSync { seconds: finished.wall_s, cpu_s, switches, bytes });
     row.peak_bytes = row.peak_bytes.max(finished.peak_memory_bytes);
     Ok(())
