@@ -15,13 +15,14 @@ use haul_proto::twoway::entry::{FileStamp, ReplicaContent, ReplicaEntry, TreePat
 use haul_proto::twoway::plan::{ActionKind, TwowayAction, with_work_mode};
 use haul_proto::wire::replica_session::ActionOutcome;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, DirEntry, FileType, Mode, OFlags, RenameFlags, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::attributes::set_attributes;
 use super::look::ReplicaView;
 use super::root::{below, digest_of, entry_at, entry_of, now, stamp_of};
+use super::scan::ReplicaFilter;
 use crate::fs::meta::{apply, apply_to_node, apply_to_symlink, apply_with};
 use crate::fs::{Dir, FileStat, FollowLinks, MetadataParts};
 use crate::receiver::place::temp_files::{rename_new, rename_new_into};
@@ -34,7 +35,12 @@ pub struct ActionPerformer<'v> {
     pub staged: Option<&'v Dir>,
     /// The directory for replaced and removed entries.
     pub backups: Option<&'v Dir>,
+    /// What does not belong to the replica.
+    pub filter: &'v ReplicaFilter,
 }
+
+/// Why a removed directory stays.
+const EXCLUDED_INSIDE: &str = "it still has entries that the filters exclude";
 
 /// An entry's directory and its name there.
 type NamedEntry = (Dir, Name);
@@ -106,11 +112,28 @@ impl ActionPerformer<'_> {
                 self.save(action, &place)?;
                 let is_directory = action.expected.as_ref().is_some_and(|entry| entry.content.is_directory());
                 let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                unlinkat(&*place.0.fd()?, place.1.as_bytes(), flags)?;
-                Ok(None)
+                match unlinkat(&*place.0.fd()?, place.1.as_bytes(), flags) {
+                    Err(Errno::NOTEMPTY) if self.has_only_excluded(&action.path, &place) => {
+                        Err(Refusal::Failed(io::Error::other(EXCLUDED_INSIDE)))
+                    }
+                    removed => Ok(removed.map(|()| None)?),
+                }
             }
             _ => Err(Errno::INVAL.into()),
         }
+    }
+
+    /// Whether the filters exclude all that is in a directory.
+    fn has_only_excluded(&self, path: &TreePath, (dir, name): &NamedEntry) -> bool {
+        let is_excluded = |entry: rustix::io::Result<DirEntry>| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().to_bytes();
+            let child = TreePath::new(&[path.as_bytes(), b"/", name].concat());
+            let is_directory = entry.file_type() == FileType::Directory;
+            Some(matches!(name, b"." | b"..") || self.filter.excludes(&child.ok()?, is_directory))
+        };
+        let entries = dir.child(name).and_then(|dir| Ok(rustix::fs::Dir::read_from(&*dir.fd()?)?));
+        entries.is_ok_and(|mut entries| entries.all(|entry| is_excluded(entry) == Some(true)))
     }
 
     fn make_directory(

@@ -20,6 +20,7 @@ struct Replica {
     view: ReplicaView,
     staged: Dir,
     backups: Option<Dir>,
+    filter: ReplicaFilter,
 }
 
 fn path(text: &str) -> TreePath {
@@ -59,6 +60,7 @@ impl Replica {
             view: ReplicaView { root, scan, rules, made: BTreeMap::new(), linked: BTreeMap::new() },
             staged,
             backups,
+            filter,
         }
     }
 
@@ -96,8 +98,8 @@ impl Replica {
     }
 
     fn perform(&mut self, action: &TwowayAction) -> ActionOutcome {
-        let Self { view, staged, backups, .. } = self;
-        ActionPerformer { view, staged: Some(staged), backups: backups.as_ref() }.perform(action)
+        let Self { view, staged, backups, filter, .. } = self;
+        ActionPerformer { view, staged: Some(staged), backups: backups.as_ref(), filter }.perform(action)
     }
 
     #[track_caller]

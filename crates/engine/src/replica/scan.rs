@@ -62,6 +62,15 @@ impl ReplicaFilter {
         Ok(Self { patterns, backups, is_partial: filters.changed.is_some() })
     }
 
+    /// Whether a path is no part of the replica.
+    pub fn excludes(&self, path: &TreePath, is_directory: bool) -> bool {
+        let mut hides = HiddenPaths::new(self.patterns.as_ref());
+        for directory in path.directories() {
+            hides.hides(&directory, true);
+        }
+        hides.hides(path, is_directory) || self.is_backup(path)
+    }
+
     fn is_backup(&self, path: &TreePath) -> bool {
         self.backups.as_ref().is_some_and(|backups| path == backups || path.is_below(backups))
     }
@@ -72,7 +81,9 @@ impl ReplicaFilter {
         entries: impl Iterator<Item = Result<PathEntry, ArchiveError>> + 'f,
     ) -> impl Iterator<Item = Result<PathEntry, ArchiveError>> + 'f {
         let mut hides = HiddenPaths::new(self.patterns.as_ref());
-        let mut is_visible = move |entry: &PathEntry| !self.is_backup(&entry.path) && !hides.hides(entry);
+        let mut is_visible = move |entry: &PathEntry| {
+            !self.is_backup(&entry.path) && !hides.hides(&entry.path, entry.entry.content.is_directory())
+        };
         entries.filter(move |entry| entry.as_ref().map_or(true, &mut is_visible))
     }
 }
@@ -91,7 +102,7 @@ impl<'f> HiddenPaths<'f> {
         Self { filter, scopes: root.into_iter().map(|scope| (None, scope)).collect(), hidden: None }
     }
 
-    fn hides(&mut self, PathEntry { path, entry }: &PathEntry) -> bool {
+    fn hides(&mut self, path: &TreePath, is_directory: bool) -> bool {
         let Some(filter) = self.filter else { return false };
         if self.hidden.as_ref().is_some_and(|hidden| path.is_below(hidden)) {
             return true;
@@ -100,7 +111,6 @@ impl<'f> HiddenPaths<'f> {
             self.scopes.pop();
         }
         let (Some((_, above)), Ok(name)) = (self.scopes.last(), Name::new(path.split_name().1)) else { return false };
-        let is_directory = entry.content.is_directory();
         if filter.matcher().leaves_out(above, name.as_bytes(), is_directory) {
             self.hidden = is_directory.then(|| path.clone());
             return true;

@@ -253,7 +253,8 @@ impl ReplicaEnd {
         let staged = copies.then(|| own_directory(&view.root.dir).and_then(|own| make_child(&own, STAGED)));
         let failed = |error| ReplicaError::Directory(OWN_DIRECTORY.into(), error);
         let staged = staged.transpose().map_err(failed)?;
-        let mut performer = ActionPerformer { view, staged: staged.as_ref(), backups: self.backups.as_ref() };
+        let (staged, backups, filter) = (staged.as_ref(), self.backups.as_ref(), &self.filter);
+        let mut performer = ActionPerformer { view, staged, backups, filter };
         let mut outcomes: Vec<ActionOutcome> = actions.iter().map(|action| performer.perform(action)).collect();
         for outcome in &mut outcomes {
             if let ActionOutcome::Done { stamp, .. } = outcome {
