@@ -1,6 +1,8 @@
 //! The same over ssh, with either or both of the replicas remote.
 
-use haul_e2e::{Attributes, Remote, compare_with, contents, listing};
+use std::fs;
+
+use haul_e2e::{Attributes, Remote, Terminal, compare_with, contents, listing};
 
 use super::{Pair, UNION, actions};
 
@@ -35,6 +37,27 @@ fn two_remote_replicas_agree() {
 }
 
 #[test]
+fn the_difference_to_a_remote_file_is_shown() {
+    let pair = Pair::new();
+    let remote = Remote::new(&pair.sandbox);
+    pair.put("a/f", "of A\n");
+    pair.put("b/f", "of B!\n");
+    pair.put("a/d", "a file");
+    fs::create_dir(pair.path("b/d")).unwrap();
+    let haul = remote.haul(&pair.sandbox).env("XDG_STATE_HOME", pair.path("state"));
+    let haul = haul.args(["twoway", "--interactive", "a"]).arg(remote.at(pair.path("b")));
+    let terminal = Terminal::start(haul, 100, 40);
+    terminal.shows("1 of 2");
+    for (key, shown) in [("d\n", "only files have a difference"), ("s\n", "2 of 2"), ("d\n", "+of B!")] {
+        terminal.types(key);
+        terminal.shows(shown);
+    }
+    terminal.types("q\n");
+    terminal.end().ends(4);
+    remote.is_left_clean();
+}
+
+#[test]
 fn a_remote_root_that_is_missing_is_named_with_its_host() {
     let pair = Pair::new();
     let remote = Remote::new(&pair.sandbox);
@@ -57,7 +80,7 @@ fn agrees(pair: &Pair, run: impl Fn(&[&str]) -> haul_e2e::ProgramRun) {
     settled();
     pair.sandbox.big_file("a/tree/big", 5_000_000);
     pair.sandbox.big_file("b/another", 4_000_000);
-    std::fs::rename(pair.path("b/tree/x"), pair.path("b/moved")).unwrap();
+    fs::rename(pair.path("b/tree/x"), pair.path("b/moved")).unwrap();
     pair.remove("a/of-b");
     pair.set_mode("b/tree/a frame", 0o600);
     run(&[]).succeeds();

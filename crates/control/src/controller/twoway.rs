@@ -163,6 +163,25 @@ impl TwowayRun {
         self.ends[side.index()].label()
     }
 
+    /// Returns a local path of a file of a side. A file of another host is copied into `directory` first.
+    pub fn fetch(&self, side: ReplicaSide, path: &TreePath, directory: &Path) -> Result<PathBuf, Error> {
+        let root = PathBuf::from(OsString::from_vec(self.place(side).path.clone()));
+        let file = root.join(OsStr::from_bytes(path.as_bytes()));
+        let host = self.spec.roots[side.index()].host.clone();
+        if host == Host::Local {
+            return Ok(file);
+        }
+        let copied = directory.join(["A", "B"][side.index()]);
+        let target = Location { host: Host::Local, path: copied.clone() };
+        let sources = vec![Location { host, path: file }];
+        let mut options = CopyOptions::default();
+        options.source.symlinks = Symlinks::Keep;
+        let access = self.spec.access_at(side);
+        let copy = CopySpec { sources, list: None, target, options, access };
+        super::run(copy, self.program.clone(), &self.cancel, &RuntimeControl::new(), &mut Unobserved)?;
+        Ok(copied)
+    }
+
     /// Returns the scan of a side.
     pub fn scan(&self, side: ReplicaSide) -> ReplicaScan {
         self.scans[side.index()]
@@ -566,6 +585,13 @@ fn chunks(actions: &[TwowayAction]) -> impl Iterator<Item = &[TwowayAction]> {
         rest = others;
         (!chunk.is_empty()).then_some(chunk)
     })
+}
+
+/// Reports nothing.
+struct Unobserved;
+
+impl Observer for Unobserved {
+    fn event(&mut self, _: &Event) {}
 }
 
 /// Counts files that a copy reports as failed.

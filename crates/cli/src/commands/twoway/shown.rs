@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::process::Command;
 
+use haul_base::copy::error::Error;
 use haul_control::controller::twoway::{TwowayNotice, TwowayResults, TwowayRun};
 use haul_proto::entry::Timestamp;
 use haul_proto::path::escape;
@@ -21,6 +23,8 @@ const LINES_MAX: usize = 1000;
 
 /// Most lines of a difference.
 const DIFFERENCE_LINES_MAX: usize = 200;
+/// Largest file whose difference is shown.
+const DIFFERENCE_BYTES_MAX: u64 = 16 << 20;
 
 /// `2026-01-31`, in the time zone here.
 pub fn date(time: Timestamp) -> String {
@@ -177,24 +181,32 @@ pub fn summary_text(run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults,
     text + "\n"
 }
 
-/// The difference between both sides of a conflict, as far as this machine can read both.
+/// The difference between both sides of a conflict.
 pub fn difference(run: &TwowayRun, conflict: &PathDecision) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    let path = |side| {
-        let place = run.place(side);
-        let is_here = run.place(side).machine == haul_engine::sys::machine::machine_id();
-        let root = std::path::Path::new(std::ffi::OsStr::from_bytes(&place.path));
-        is_here.then(|| root.join(std::ffi::OsStr::from_bytes(conflict.path.as_bytes())))
-    };
-    let [Some(a), Some(b)] = ReplicaSide::BOTH.map(path) else {
-        return "the difference can be shown of two directories of this machine only\n".to_owned();
-    };
-    let shown = std::process::Command::new("diff").arg("-u").arg("--").args([a, b]).output();
+    shown_difference(run, conflict).unwrap_or_else(|why| why + "\n")
+}
+
+fn shown_difference(run: &TwowayRun, conflict: &PathDecision) -> Result<String, String> {
+    let size = |side| conflict.side(side).entry.as_ref().and_then(|entry| entry.content.file_size());
+    match ReplicaSide::BOTH.map(size) {
+        [Some(a), Some(b)] if a.max(b) <= DIFFERENCE_BYTES_MAX => {}
+        [Some(_), Some(_)] => {
+            return Err(format!("no difference of files above {}", units::size(DIFFERENCE_BYTES_MAX)));
+        }
+        _ => return Err("only files have a difference to show".to_owned()),
+    }
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let [a, b] = ReplicaSide::BOTH.map(|side| run.fetch(side, &conflict.path, directory.path()));
+    let of_error = |error: Error| error.to_string();
+    let (a, b) = (a.map_err(of_error)?, b.map_err(of_error)?);
+    let labels = ReplicaSide::BOTH.map(|side| format!("--label={}", root_text(run, side)));
+    let shown = Command::new("diff").arg("-u").args(labels).arg("--").args([a, b]).output();
     match shown {
         Ok(shown) if shown.status.code() == Some(1) => {
             let lines = shown.stdout.split(|byte| *byte == b'\n').take(DIFFERENCE_LINES_MAX);
-            lines.map(|line| escape(line) + "\n").collect()
+            Ok(lines.map(|line| escape(line) + "\n").collect())
         }
-        Ok(_) | Err(_) => "diff(1) shows no difference of text here\n".to_owned(),
+        Ok(_) => Err("diff(1) shows no difference of text here".to_owned()),
+        Err(error) => Err(format!("diff(1): {error}")),
     }
 }
