@@ -27,7 +27,8 @@ pub fn command(hosts: &SyncHosts, tool: SyncTool, near: &Path, far: &Path) -> Re
             command.arg(format!("ssh://{}/{}", sshd.host(), far.display()));
         }
         SyncTool::RcloneBisync => {
-            command.args(["bisync", "--config=", "--workdir"]).arg(&archives);
+            // Otherwise it runs md5sum for each file, by a command of its own.
+            command.args(["bisync", "--sftp-disable-hashcheck", "--config=", "--workdir"]).arg(&archives);
             command.args(["--sftp-host", &sshd.host(), "--sftp-port", &sshd.port().to_string()]);
             command.arg("--sftp-key-file").arg(sshd.identity());
             command.arg("--sftp-known-hosts-file").arg(sshd.known_hosts());

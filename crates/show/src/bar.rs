@@ -46,7 +46,7 @@ impl BarView {
     }
 
     /// Removes the line: its figures are outdated, and ssh may ask for a password again.
-    fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if let Some(drawn) = self.drawn.take() {
             if !terminal::in_foreground() {
                 drawn.set_draw_target(ProgressDrawTarget::hidden());

@@ -17,7 +17,7 @@ pub mod own_descriptor;
 pub mod pending;
 pub mod stamped_lines;
 
-mod bar;
+pub mod bar;
 #[cfg(feature = "tui")]
 pub mod dashboard;
 mod differences;

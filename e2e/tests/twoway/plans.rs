@@ -94,6 +94,8 @@ fn conflicts_are_decided_at_a_terminal_and_a_second_run_meanwhile_is_refused_by_
         terminal.shows(shown);
     }
     terminal.types("a\n");
+    terminal.shows("all 3 answered");
+    terminal.types("g\n");
     terminal.end().ends(6);
     eventually("the end of the run", || pair.both("two") == ["of A", "of A"]);
     assert_eq!(

@@ -482,6 +482,15 @@ impl TwowayResults {
         }
     }
 
+    /// Counts an action.
+    pub fn count(&mut self, action: &TwowayAction) {
+        let side = action.side.index();
+        self.done[side] += 1;
+        if let (ActionKind::Copy { .. }, Some(entry)) = (&action.kind, &action.entry) {
+            self.bytes[side] += entry.content.file_size().unwrap_or(0);
+        }
+    }
+
     fn add(&mut self, action: &TwowayAction, outcome: ActionOutcome) {
         let side = action.side;
         match outcome {
@@ -493,10 +502,7 @@ impl TwowayResults {
                 let made = self.run.made.entry(action.path.clone()).or_default();
                 made.stamps[side.index()] = stamp.or(made.stamps[side.index()]);
                 made.digest = digest.or(first).or(made.digest);
-                self.done[side.index()] += 1;
-                if let (ActionKind::Copy { .. }, Some(entry)) = (&action.kind, &action.entry) {
-                    self.bytes[side.index()] += entry.content.file_size().unwrap_or(0);
-                }
+                self.count(action);
             }
             ActionOutcome::Skipped => self.skip(side, &action.path),
             ActionOutcome::Failed { text } => {

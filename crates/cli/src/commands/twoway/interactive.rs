@@ -122,26 +122,31 @@ pub fn choose(run: &TwowayRun, decisions: &mut [PathDecision]) -> anyhow::Result
     }
     let mut conflicts = Conflicts::new(decisions);
     let all = conflicts.open.len();
-    if all > 0 {
-        print(&format!("A {}\nB {}\n{KEYS}", root_text(run, ReplicaSide::A), root_text(run, ReplicaSide::B)));
+    if all == 0 {
+        return Ok(true);
     }
-    while let Some(conflict) = conflicts.present().cloned() {
-        print(&conflict_text(&conflict));
-        let Some(typed) = ask(&format!("{} of {all} [a b A B s u d g q ?] ", conflicts.at + 1))? else {
-            return Ok(false);
+    print(&format!("A {}\nB {}\n{KEYS}", root_text(run, ReplicaSide::A), root_text(run, ReplicaSide::B)));
+    loop {
+        let conflict = conflicts.present().cloned();
+        let question = match &conflict {
+            Some(conflict) => {
+                print(&conflict_text(conflict));
+                format!("{} of {all} [a b A B s u d g q ?] ", conflicts.at + 1)
+            }
+            None => format!("all {all} answered [u g q ?] "),
         };
-        match Answer::of(&typed) {
-            Some(Answer::Side(side)) => conflicts.answer(Some(side)),
-            Some(Answer::All(side)) => (conflicts.at..all).for_each(|_| conflicts.answer(Some(side))),
-            Some(Answer::Skip) => conflicts.answer(None),
-            Some(Answer::Undo) => conflicts.undo(),
-            Some(Answer::Difference) => print(&difference(run, &conflict)),
-            Some(Answer::Go) => return Ok(true),
-            Some(Answer::Quit) => return Ok(false),
-            Some(Answer::Help) | None => print(KEYS),
+        let Some(typed) = ask(&question)? else { return Ok(false) };
+        match (Answer::of(&typed), conflict) {
+            (Some(Answer::Side(side)), Some(_)) => conflicts.answer(Some(side)),
+            (Some(Answer::All(side)), _) => (conflicts.at..all).for_each(|_| conflicts.answer(Some(side))),
+            (Some(Answer::Skip), _) => conflicts.answer(None),
+            (Some(Answer::Undo), _) => conflicts.undo(),
+            (Some(Answer::Difference), Some(conflict)) => print(&difference(run, &conflict)),
+            (Some(Answer::Go), _) => return Ok(true),
+            (Some(Answer::Quit), _) => return Ok(false),
+            _ => print(KEYS),
         }
     }
-    Ok(true)
 }
 
 #[cfg(test)]

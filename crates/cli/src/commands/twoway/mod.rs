@@ -25,14 +25,17 @@ use haul_proto::twoway::plan::TwowayPlan;
 use haul_proto::twoway::unreadable::UnreadablePath;
 use haul_proto::watch::ChangedPart;
 use haul_show as show;
+use haul_show::bar::BarView;
+use haul_show::display::Mode;
 use haul_show::exit::Exit;
+use haul_show::human::{Human, Verbosity};
 use haul_show::json::encode;
 use haul_show::output::print;
 use haul_show::terminal;
 
 use self::choices::conflict_rules;
 use self::lines::{TwowayLine, ended, planned};
-use self::shown::{notice_text, plan_text, summary_text};
+use self::shown::{notice_text, plan_text, planned_results, summary_text};
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, parse};
 use crate::args::row::OptionRow;
@@ -41,7 +44,7 @@ use crate::args::{Dialect, UsageError, contradiction, flags};
 use crate::commands::configured::between;
 use crate::commands::own_program::own_program;
 use crate::commands::watch::{WatchedRoot, repeat};
-use crate::resolve::plan;
+use crate::resolve::{Plan, plan};
 use crate::signals::Watch;
 
 /// Why a name is left out at a file system that folds case.
@@ -104,7 +107,7 @@ fn synchronise(own: &Values, copy: &Values, roots: [OsString; 2]) -> anyhow::Res
         return Err(UsageError::new("--interactive cannot be used with --batch, which asks nothing").into());
     }
     let values = between(copy.clone(), &roots)?;
-    let planned = plan(&values, &roots, terminal::stderr_is_terminal())?.copy;
+    let Plan { copy: planned, display, .. } = plan(&values, &roots, terminal::stderr_is_terminal())?;
     let [a] = &planned.sources[..] else {
         return Err(UsageError::new("haul twoway takes two directories").into());
     };
@@ -120,7 +123,8 @@ fn synchronise(own: &Values, copy: &Values, roots: [OsString; 2]) -> anyhow::Res
     let control = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), control.rate().clone(), None)?;
     let (is_json, is_quiet) = (own.is_set(&flags::JSON), values.is_set(&flags::QUIET));
-    let mut command = TwowayCommand { own, is_json, is_quiet, is_follow_up: false };
+    let has_bar = display.mode == Mode::Bar;
+    let mut command = TwowayCommand { own, is_json, is_quiet, has_bar, is_follow_up: false };
     if !own.is_set(&flags::WATCH) {
         return result_of(watch.during(|| command.run(spec, rules, &cancel, &control)), &cancel);
     }
@@ -172,6 +176,8 @@ struct TwowayCommand<'v> {
     own: &'v Values,
     is_json: bool,
     is_quiet: bool,
+    /// Whether copies have a progress bar.
+    has_bar: bool,
     /// A run after a change says nothing if there is nothing to do: its own changes are followed by one.
     is_follow_up: bool,
 }
@@ -184,8 +190,8 @@ impl TwowayCommand<'_> {
         cancel: &Cancel,
         control: &RuntimeControl,
     ) -> anyhow::Result<Exit> {
-        let mut observer = CopyNotices { is_json: self.is_json };
-        let mut run = TwowayRun::start(spec, own_program(), cancel, &mut observer)?;
+        let mut view = CopyView::new(self.is_json, self.has_bar);
+        let mut run = TwowayRun::start(spec, own_program(), cancel, &mut view)?;
         for notice in run.notices() {
             self.tell(&notice_text(&run, notice));
         }
@@ -210,6 +216,9 @@ impl TwowayCommand<'_> {
             self.show(&run, &plan);
         }
         if is_only_shown {
+            if !self.is_json {
+                print(&format!("plan: {}", summary_text(&run, &plan, &planned_results(&plan), left_out)));
+            }
             return Ok(exit_of(&plan, left_out));
         }
         if let Some(file) = self.own.last(&flags::twoway::PLAN_FILE) {
@@ -222,7 +231,9 @@ impl TwowayCommand<'_> {
         {
             return Ok(Exit::Failed);
         }
-        let results = run.perform(&plan, control, &mut observer)?;
+        let performed = run.perform(&plan, control, &mut view);
+        view.clear();
+        let results = performed?;
         run.record(&plan, &results)?;
         Ok(self.finish(&run, &plan, &results, left_out))
     }
@@ -313,17 +324,40 @@ fn check_reviewed(file: &OsStr, plan: &TwowayPlan) -> anyhow::Result<()> {
     }
 }
 
-/// Shows warnings and failures of the copies.
-struct CopyNotices {
-    is_json: bool,
+/// Shows the copies of a run.
+enum CopyView {
+    Json,
+    /// Warnings and failures.
+    Lines,
+    /// Progress as well, on a terminal.
+    Bar(Box<BarView>),
 }
 
-impl Observer for CopyNotices {
+impl CopyView {
+    fn new(is_json: bool, has_bar: bool) -> Self {
+        match (is_json, has_bar) {
+            (true, _) => Self::Json,
+            (false, false) => Self::Lines,
+            (false, true) => {
+                Self::Bar(Box::new(BarView::new(Human::new(show::stderr(), Verbosity::Normal), "copying")))
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Self::Bar(bar) = self {
+            bar.clear();
+        }
+    }
+}
+
+impl Observer for CopyView {
     fn event(&mut self, event: &Event) {
-        match event {
-            Event::Warning(text) if self.is_json => print(&encode(&TwowayLine::Notice { text: text.clone() })),
-            Event::Warning(text) => show::stderr().notice(text),
-            Event::FileFailed { path, host, message } => show::stderr().failure(host, path, message),
+        match (self, event) {
+            (Self::Bar(bar), event) => bar.event(event),
+            (Self::Json, Event::Warning(text)) => print(&encode(&TwowayLine::Notice { text: text.clone() })),
+            (Self::Lines, Event::Warning(text)) => show::stderr().notice(text),
+            (_, Event::FileFailed { path, host, message }) => show::stderr().failure(host, path, message),
             _ => {}
         }
     }

@@ -162,6 +162,13 @@ pub fn side_text(conflict: &PathDecision, side: ReplicaSide) -> String {
     format!("{} {state}, {time}, mode {:04o}{}", kind_word(&entry.content), basic.mode, size_of(Some(entry)))
 }
 
+/// What a plan is about to do.
+pub fn planned_results(plan: &TwowayPlan) -> TwowayResults {
+    let mut results = TwowayResults::default();
+    plan.actions.iter().for_each(|action| results.count(action));
+    results
+}
+
 /// The last line.
 pub fn summary_text(run: &TwowayRun, plan: &TwowayPlan, results: &TwowayResults, failed: u64) -> String {
     let changed = |side: ReplicaSide| {
@@ -203,8 +210,8 @@ fn shown_difference(run: &TwowayRun, conflict: &PathDecision) -> Result<String, 
     let shown = Command::new("diff").arg("-u").args(labels).arg("--").args([a, b]).output();
     match shown {
         Ok(shown) if shown.status.code() == Some(1) => {
-            let lines = shown.stdout.split(|byte| *byte == b'\n').take(DIFFERENCE_LINES_MAX);
-            Ok(lines.map(|line| escape(line) + "\n").collect())
+            let lines = shown.stdout.split_inclusive(|byte| *byte == b'\n').take(DIFFERENCE_LINES_MAX);
+            Ok(lines.map(|line| escape(line.trim_ascii_end()) + "\n").collect())
         }
         Ok(_) => Err("diff(1) shows no difference of text here".to_owned()),
         Err(error) => Err(format!("diff(1): {error}")),
