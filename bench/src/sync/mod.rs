@@ -93,7 +93,7 @@ fn measure(settings: &BenchSettings, hosts: &SyncHosts, case: SyncCase) -> Resul
     let mut rows: Vec<_> = case.tools().iter().map(|tool| SyncRow::new(*tool)).collect();
     if case.is_twoway() {
         for row in &mut rows {
-            row.failure = twoway::start(settings, hosts, &site, row.tool)?;
+            row.failure = twoway::start(settings, hosts, row.tool, [&site.source(row.tool), &site.target(row.tool)])?;
         }
     }
     for round in 0..settings.runs {

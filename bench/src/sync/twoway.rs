@@ -6,7 +6,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use haul_lab::{find_program, start_measured};
 
-use super::data::SyncSite;
 use super::hosts::SyncHosts;
 use super::{SyncTool, failure};
 use crate::settings::BenchSettings;
@@ -41,12 +40,17 @@ pub fn command(hosts: &SyncHosts, tool: SyncTool, near: &Path, far: &Path) -> Re
     Ok(hosts.pair.place(&command))
 }
 
-/// The first run of a tool, whose replicas are equal. Gives why it failed.
-pub fn start(settings: &BenchSettings, hosts: &SyncHosts, site: &SyncSite, tool: SyncTool) -> Result<Option<String>> {
+/// The first run of a tool, whose replicas `near` and `far` are equal. Gives why it failed.
+pub fn start(
+    settings: &BenchSettings,
+    hosts: &SyncHosts,
+    tool: SyncTool,
+    [near, far]: [&Path; 2],
+) -> Result<Option<String>> {
     if tool != SyncTool::Haul && find_program(tool.program()).is_none() {
         return Ok(Some("not installed".into()));
     }
-    let mut command = command(hosts, tool, &site.source(tool), &site.target(tool))?;
+    let mut command = command(hosts, tool, near, far)?;
     if tool == SyncTool::RcloneBisync {
         command.arg("--resync");
     }
