@@ -133,6 +133,16 @@ impl Writer {
         self.bytes
     }
 
+    /// Borrows the written bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Empties the buffer, and keeps its room.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// Returns the number of written bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()

@@ -143,6 +143,7 @@ fn walk(
     };
     let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
     let mut own: Option<Dir> = None;
+    let mut above: Vec<TreePath> = Vec::new();
     for found in
         Walker::new(opened.map_err(|error| failed(Vec::new(), error))?, options).filtered(filter.patterns.as_ref())
     {
@@ -157,6 +158,7 @@ fn walk(
                 _ => continue,
             },
             WalkEntry::LeaveDir { dir, .. } => {
+                above.pop();
                 if own.as_ref().is_some_and(|own| own.identity() == dir.identity()) {
                     own = None;
                 }
@@ -174,10 +176,13 @@ fn walk(
             }
             _ => continue,
         };
+        let path = TreePath::child(above.last(), &name)?;
+        if entry.content.is_directory() {
+            above.push(path.clone());
+        }
         if own.is_some() || is_own(&name, parent.parent().is_none()) {
             continue;
         }
-        let path = TreePath::new(&parent.path_of(name.as_bytes()))?;
         if filter.is_backup(&path) {
             continue;
         }
@@ -187,7 +192,8 @@ fn walk(
             Err(error) => unreadable.push(unread(path, &error)),
         }
     }
-    entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    // Paths are shared, and entries are large: each is moved once.
+    entries.sort_by_cached_key(|entry| entry.path.clone());
     Ok((entries, unreadable))
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::codec::{Wire, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
@@ -14,9 +15,9 @@ use crate::path::{Name, escape};
 
 /// A path below a replica's root: names joined by `/`, at least one.
 ///
-/// Paths are ordered as a tree: a directory, then all below it. Names are compared by bytes.
+/// Paths are ordered as a tree: a directory, then all below it. Names are compared by bytes. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct TreePath(Box<[u8]>);
+pub struct TreePath(Arc<[u8]>);
 
 impl TreePath {
     /// Checks `bytes` and copies them.
@@ -30,6 +31,13 @@ impl TreePath {
         Ok(Self(bytes.into()))
     }
 
+    /// Returns the path of a name in a directory, or in the root.
+    pub fn child(directory: Option<&Self>, name: &Name) -> Decoded<Self> {
+        let Some(directory) = directory else { return Ok(Self(name.as_bytes().into())) };
+        let path = [&directory.0, &b"/"[..], name.as_bytes()].concat();
+        if path.len() > PATH_MAX { Err(ProtocolError::OverLimit("a path")) } else { Ok(Self(path.into())) }
+    }
+
     /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -38,6 +46,14 @@ impl TreePath {
     /// Whether this is a path below `directory`, at any depth.
     pub fn is_below(&self, directory: &Self) -> bool {
         self.0.strip_prefix(&*directory.0).is_some_and(|rest| rest.starts_with(b"/"))
+    }
+
+    /// Returns the number of bytes at the beginning that another path has, too.
+    pub fn shared_with(&self, other: &Self) -> usize {
+        const WORD: usize = size_of::<u64>();
+        let (one, two) = (self.0.chunks_exact(WORD), other.0.chunks_exact(WORD));
+        let words = one.zip(two).take_while(|(one, two)| one == two).count() * WORD;
+        words + self.0[words..].iter().zip(&other.0[words..]).take_while(|(one, two)| one == two).count()
     }
 
     /// Returns the directories above, outermost first.
@@ -56,9 +72,10 @@ impl Ord for TreePath {
     fn cmp(&self, other: &Self) -> Ordering {
         // No name has a NUL, so a slash as zero sorts what is below a directory right behind it.
         let order_of = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-        match self.0.iter().zip(&other.0).find(|(one, two)| one != two) {
-            Some((one, two)) => order_of(one).cmp(&order_of(two)),
-            None => self.0.len().cmp(&other.0.len()),
+        let shared = self.shared_with(other);
+        match (self.0.get(shared), other.0.get(shared)) {
+            (Some(one), Some(two)) => order_of(one).cmp(&order_of(two)),
+            (one, two) => one.is_some().cmp(&two.is_some()),
         }
     }
 }
