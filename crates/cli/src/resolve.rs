@@ -48,7 +48,7 @@ pub use self::sweep::sweep;
 pub use self::sync::contents;
 pub use self::verify::comparison;
 use crate::args::flag::{Flag, Single};
-use crate::args::operands::on_base;
+use crate::args::operands::{on_base, refuse_wide_deletion};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, contradiction, flags, habits};
 use crate::list::list;
@@ -134,8 +134,8 @@ fn planned(
     sync::refuse_incomplete(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
-    if let Some(target) = operands.last().filter(|_| rules != CopyRules::Rsync) {
-        sync::refuse_wide_deletion(values, target)?;
+    if let Some(target) = operands.last().filter(|_| rules != CopyRules::Rsync && values.is_set(&flags::DELETE)) {
+        refuse_wide_deletion("--delete", target)?;
     }
     if is_sync {
         sources = sources.into_iter().map(contents).collect();

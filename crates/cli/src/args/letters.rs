@@ -119,9 +119,9 @@ pub struct Expanded {
     pub took_next: bool,
 }
 
-/// The options of `word` if all its letters are the command's own: `-la` of `haul ls`. An h among them is its option
-/// for readable sizes, which `haul du` needs not.
-pub fn own(table: &'static [OptionRow], word: &OsStr) -> Option<Vec<&'static OptionRow>> {
+/// The options of `word` if all its letters are the command's own: `-la` of `haul ls`. An h is its option for readable
+/// sizes, which most commands need not; only as `alone` on the line it asks for help, as in rsync.
+pub fn own(table: &'static [OptionRow], word: &OsStr, alone: bool) -> Option<Vec<&'static OptionRow>> {
     let letters = &word.as_bytes()[1..];
     let of = |letter: char| table.iter().find(|row| row.has_own_letter && row.letter == Some(letter));
     let (mut rows, mut has_human) = (Vec::new(), false);
@@ -132,7 +132,7 @@ pub fn own(table: &'static [OptionRow], word: &OsStr) -> Option<Vec<&'static Opt
             None => return None,
         }
     }
-    if rows.is_empty() {
+    if rows.is_empty() && (alone || !has_human) {
         return None;
     }
     rows.extend(table.iter().filter(|row| has_human && row.is(&super::flags::files::ls::HUMAN)));
@@ -262,7 +262,7 @@ pub fn help() -> String {
     let mut text = String::from(
         "The letters of all commands, and of programs whose users know them. A group of\n\
          letters, such as -avzP, is rsync's. haul bbcp has bbcp's letters; ls, du, mkdir\n\
-         and rm have some of their own.\n\n",
+         and rm have some of their own. -h is help only when it stands alone.\n\n",
     );
     let columns = ["haul", "cp", "scp", "rsync", "ssh", "bbcp"];
     let row = |first: &str, cells: [String; 6]| {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_base::copy::location::{Host, Location};
-use haul_control::operand::{host_colon, host_label, parse_operand};
+use haul_control::operand::{host_colon, host_label, host_prefix, parse_operand};
 use haul_proto::path::escape;
 
 use super::local_files::LocalFiles;
@@ -41,6 +41,23 @@ pub fn refuse_quoted_home(operand: &OsStr, files: &dyn LocalFiles) -> Result<(),
     let meant = if below.is_empty() { home } else { home.join(OsStr::from_bytes(below)) };
     Err(UsageError::new(format!("{}: ~ in quotes is not your home directory", escape(bytes)))
         .remedy(format!("write {}, or ~ without quotes", escape(meant.as_os_str().as_bytes()))))
+}
+
+/// Refuses to let `command` delete files in a login directory or `/`, where the path may be missing: `host:./` and `/.`
+/// name them.
+pub fn refuse_wide_deletion(command: &str, place: &OsStr) -> Result<(), UsageError> {
+    let host = host_prefix(place);
+    let path = &place.as_bytes()[host.len()..];
+    if path.iter().any(|byte| *byte != b'/') {
+        return Ok(());
+    }
+    let host = escape(host.as_bytes());
+    let (what, typed, explicit) = match path.is_empty() {
+        true => ("the login directory", "", "./"),
+        false => ("the root directory", "/", "/."),
+    };
+    Err(UsageError::new(format!("{host}{typed}: {command} can delete anything in {what}"))
+        .remedy(format!("name a directory, or write {host}{explicit} for {what}")))
 }
 
 /// Puts a relative source without a host on the base's host.

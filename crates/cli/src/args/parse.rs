@@ -11,7 +11,7 @@ use super::flags::{self, COPY};
 use super::job::JobWords;
 use super::letters::is_option;
 use super::local_files::LocalFiles;
-use super::operands::{refuse_local_file_with_colon, refuse_quoted_home};
+use super::operands::{refuse_local_file_with_colon, refuse_quoted_home, refuse_wide_deletion};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan, takes_next};
 use super::values::Values;
@@ -297,6 +297,7 @@ fn twoway(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageEr
         1 | 2 => {
             refuse_unavailable(&values)?;
             refuse_local_files_with_colons(&values, &roots, files)?;
+            roots.iter().try_for_each(|root| refuse_wide_deletion("haul twoway", root))?;
             let (own, copy) = shared::split(&values, flags::twoway::ALL);
             Ok(Command::Twoway(own, copy, roots))
         }

@@ -164,10 +164,26 @@ fn help_and_version() {
         other => panic!("{other:?}"),
     };
     assert_eq!(printed(&["-h"]), help::short());
+    for command in ["sync", "net", "ls", "serve"] {
+        assert_eq!(printed(&[command, "-h"]), help::command(command));
+    }
+    assert_eq!(printed(&["job", "run", "-h"]), help::command("job"));
     assert_eq!(printed(&["-r", "--help", "all"]), help::full());
     assert_eq!(printed(&["demo", "--help"]), help::demo());
     assert_eq!(printed(&["--version"]), concat!("haul ", env!("CARGO_PKG_VERSION"), "\n"));
     assert!(matches!(parse_words(&["--version", "-v"]), Ok(Command::Version)));
+}
+
+/// As in rsync, where -h beside other words is --human-readable.
+#[test]
+fn a_letter_for_help_beside_other_words_changes_nothing() {
+    for line in ["-h a b", "-a -h a b", "a b -h", "-h -v a b"] {
+        let words: Vec<_> = line.split(' ').collect();
+        assert_eq!(copy_of(&words).1, ["a", "b"], "{line}");
+        assert!(matches!(parse_words(&[&["sync"], &words[..]].concat()), Ok(Command::Sync(..))), "{line}");
+    }
+    let Ok(Command::Files(FileCommand::Ls, own, ..)) = parse_words(&["ls", "-h", "a"]) else { panic!("no list") };
+    assert!(own.is_set(&flags::files::ls::HUMAN));
 }
 
 #[test]
@@ -284,6 +300,17 @@ fn a_local_file_with_a_host_like_name_is_not_guessed() {
         &["--pipe", "i", "a@12:30.log", "b"],
     ] {
         assert!(parse(copy).is_ok(), "{copy:?}");
+    }
+}
+
+#[test]
+fn a_whole_home_or_system_is_synchronised_only_where_it_is_spelled_out() {
+    for (root, explicit) in [("h:", "h:./"), ("u@[::1]:", "u@[::1]:./"), ("h:/", "h:/."), ("/", "/.")] {
+        for roots in [["a", root], [root, "a"]] {
+            let error = error(&[&["twoway"][..], &roots].concat());
+            assert!(error.contains(&format!("hint: name a directory, or write {explicit} for")), "{error}");
+        }
+        assert!(matches!(parse_words(&["twoway", "a", explicit]), Ok(Command::Twoway(..))), "{explicit}");
     }
 }
 

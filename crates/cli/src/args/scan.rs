@@ -56,6 +56,7 @@ pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar<
     let mut scan = Scan {
         table,
         grammar,
+        has_one_word: words.len() == 1,
         words: words.into_iter().peekable(),
         given: Vec::new(),
         undone: Vec::new(),
@@ -76,6 +77,7 @@ struct ScannedWord {
 struct Scan<'a> {
     table: &'static [OptionRow],
     grammar: Grammar<'a>,
+    has_one_word: bool,
     words: Peekable<IntoIter<OsString>>,
     given: Vec<(&'static OptionRow, Option<OsString>)>,
     /// Options to be reset, and their position.
@@ -220,7 +222,7 @@ impl Scan<'_> {
 
     /// Letters of haul, or of the command.
     fn letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
-        if let Some(rows) = letters::own(self.table, word) {
+        if let Some(rows) = letters::own(self.table, word, self.has_one_word) {
             self.given.extend(rows.into_iter().map(|row| (row, None)));
             return Ok(());
         }
