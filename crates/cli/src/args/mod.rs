@@ -25,6 +25,7 @@ pub mod row;
 pub mod rsync;
 pub mod scan;
 mod shared;
+mod subjects;
 mod sweep;
 pub mod values;
 pub mod version;

@@ -1,10 +1,11 @@
 //! Operands that mean something else than what was typed, and sources relative to a base.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_base::copy::location::{Host, Location};
+use haul_base::shell_word::quote;
 use haul_control::operand::{host_colon, host_label, host_prefix, parse_operand};
 use haul_proto::path::escape;
 
@@ -24,6 +25,21 @@ pub fn refuse_local_file_with_colon(operand: &OsStr, files: &dyn LocalFiles) -> 
     let shown = escape(bytes);
     Err(UsageError::new(format!("{shown}: a local file has this name, but {host} would be a host"))
         .remedy(format!("write ./{shown} for the file, or {user}[{host}]:{path} for the host")))
+}
+
+/// Refuses `:path`, unless a local file has that name. rsync takes it for a path on the host of the sources before it,
+/// and `host :` has a space too many.
+pub fn refuse_missing_hosts(operands: &[OsString], files: &dyn LocalFiles) -> Result<(), UsageError> {
+    let is_missing = |operand: &OsStr| operand.as_bytes().starts_with(b":") && !files.exists(operand);
+    let Some(at) = operands.iter().position(|operand| is_missing(operand)) else { return Ok(()) };
+    let hosts = operands[..at].iter().map(|operand| host_prefix(operand)).filter(|host| !host.is_empty());
+    let [shown, path] = [operands[at].as_bytes(), &operands[at].as_bytes()[1..]].map(escape);
+    let before = hosts.map(|host| quote(&format!("{}{path}", escape(host.as_bytes())))).next();
+    let before = before
+        .or_else(|| (at > 0 && path.is_empty()).then(|| quote(&format!("{}:", escape(operands[at - 1].as_bytes())))));
+    let meant = before.unwrap_or_else(|| format!("HOST:{path}"));
+    Err(UsageError::new(format!("{shown}: the host before the colon is missing"))
+        .remedy(format!("write {meant}, or {} for a local file", quote(&format!("./{shown}")))))
 }
 
 /// Refuses `'~/x'` in quotes, which the shell did not expand, unless there is an entry `~`.
@@ -81,6 +97,27 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_colon_without_a_host_is_refused_unless_there_is_such_a_file() {
+        let refused = |line: &str, exists: bool| {
+            let operands: Vec<_> = line.split(' ').map(OsString::from).collect();
+            refuse_missing_hosts(&operands, &|_: &OsStr| exists).err().map(|error| error.to_string())
+        };
+        for (line, meant) in [
+            ("a :/tmp/x", "HOST:/tmp/x, or ./:/tmp/x"),
+            ("ann@db1:a :b c", "ann@db1:b, or ./:b"),
+            ("a db1 :", "db1:, or ./:"),
+            ("a :b;c", "HOST:b;c, or './:b;c'"),
+        ] {
+            assert!(
+                refused(line, false).unwrap().ends_with(&format!("hint: write {meant} for a local file")),
+                "{line}"
+            );
+            assert_eq!(refused(line, true), None);
+        }
+        assert_eq!(refused("./:a h:b", false), None);
+    }
 
     #[test]
     fn a_quoted_home_is_refused_unless_there_is_such_an_entry() {

@@ -38,6 +38,8 @@ pub struct Grammar<'a> {
     pub has_rest: bool,
     /// They decide what some letters mean.
     pub files: &'a dyn LocalFiles,
+    /// The command, for messages; empty for a copy.
+    pub command: &'a str,
 }
 
 /// The scanned words.
@@ -241,8 +243,11 @@ impl Scan<'_> {
         let name = String::from_utf8_lossy(&bytes[..end]);
         match names::exact(self.table, name.trim_start_matches('-')) {
             Some(_) => self.long(&bytes[2..]),
-            None => Err(UsageError::new(format!("{shown}: this command has no {name}"))
-                .remedy("haul help COMMAND lists the options of a command")),
+            None => {
+                let command = self.grammar.command;
+                Err(UsageError::new(format!("{shown}: haul {command} has no {name}"))
+                    .remedy(format!("omit it; haul help {command} lists the options of haul {command}")))
+            }
         }
     }
 

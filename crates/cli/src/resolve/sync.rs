@@ -206,11 +206,15 @@ fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
         return whole("--dirbase", "since it would delete everything beside the sources");
     }
     let is_recursive = values.first_of(&[&flags::RECURSIVE, &flags::ARCHIVE]).is_some();
-    match is_sync || (is_recursive && values.is_set(&flags::FORCE)) {
-        true => Ok(()),
-        false => Err(UsageError::new("--delete needs -r and -f in a copy")
-            .remedy("add -r and -f, or use haul sync --delete SOURCE... TARGET")),
-    }
+    let missing = match (is_recursive, values.is_set(&flags::FORCE)) {
+        _ if is_sync => return Ok(()),
+        (true, true) => return Ok(()),
+        (true, false) => "-f",
+        (false, true) => "-r",
+        (false, false) => "-r and -f",
+    };
+    Err(UsageError::new(format!("--delete needs {missing} in a copy"))
+        .remedy(format!("add {missing}, or use haul sync --delete SOURCE... TARGET")))
 }
 
 /// Refuses pipes and null, which have nothing to compare or delete, and a key without a host.
