@@ -346,6 +346,17 @@ pub fn help() -> String {
     text
 }
 
+/// The meaning of a letter, in a group or alone. Alone, those with an argument are known by their long names.
+pub fn meaning(letter: char, is_in_group: bool) -> Meaning {
+    match is_in_group {
+        true => rsync::letter(letter).map_or(Nothing, |option| option.meaning),
+        false => match LETTERS.iter().find(|row| row.letter == letter).map(|row| row.haul) {
+            Some(meaning @ Is(_)) => meaning,
+            _ => Nothing,
+        },
+    }
+}
+
 /// The option of a lone letter, for the help.
 pub fn named(letter: char) -> Option<&'static OptionRow> {
     let name = match LETTERS.iter().find(|row| row.letter == letter)?.haul {

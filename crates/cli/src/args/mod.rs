@@ -27,6 +27,7 @@ pub mod scan;
 mod shared;
 mod subjects;
 mod sweep;
+pub mod typed;
 pub mod values;
 pub mod version;
 pub mod worker_task;

@@ -72,7 +72,7 @@ pub fn refuse_wide_deletion(command: &str, place: &OsStr) -> Result<(), UsageErr
         true => ("the login directory", "", "./"),
         false => ("the root directory", "/", "/."),
     };
-    Err(UsageError::new(format!("{host}{typed}: {command} can delete anything in {what}"))
+    Err(UsageError::new(format!("{command} can delete anything in {what}: {host}{typed}"))
         .remedy(format!("name a directory, or write {host}{explicit} for {what}")))
 }
 

@@ -435,7 +435,7 @@ fn errors_name_the_word_and_the_remedy() {
     hint: haul demo --help
 
     $ haul demo -r
-    -r: haul demo has no --recursive
+    haul demo has no -r
     hint: omit it; haul help demo lists the options of haul demo
     hint: copy options follow --, as in haul demo --keep -- --no-encrypt
 

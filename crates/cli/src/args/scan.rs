@@ -245,7 +245,7 @@ impl Scan<'_> {
             Some(_) => self.long(&bytes[2..]),
             None => {
                 let command = self.grammar.command;
-                Err(UsageError::new(format!("{shown}: haul {command} has no {name}"))
+                Err(UsageError::new(format!("haul {command} has no {shown}"))
                     .remedy(format!("omit it; haul help {command} lists the options of haul {command}")))
             }
         }
