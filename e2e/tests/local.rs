@@ -293,10 +293,10 @@ fn a_forgotten_colon_is_said_before_the_copy() {
     sandbox.file("file", "content");
     let warning = |words: &[&str]| {
         let run = sandbox.haul(words).run().succeeds();
-        run.stderr.lines().find(|line| line.contains("local file")).map(str::to_owned)
+        run.stderr.lines().find(|line| line.contains("local path")).map(str::to_owned)
     };
     let says =
-        |name: &str| Some(format!("haul: {name} is a new local file here; for the host of that name, write {name}:"));
+        |name: &str| Some(format!("haul: {name} is a local path here; for the host of that name, write {name}:"));
     assert_eq!(warning(&["file", "peer"]), says("peer"));
     assert_eq!(warning(&["-f", "file", "peer"]), None, "it exists");
     assert_eq!(warning(&["sync", "file", "ann@store"]), says("ann@store"));

@@ -62,7 +62,7 @@ fn output_for_people_has_a_line_a_second_and_a_total() {
         assert!(run.stdout.contains("\nping idle ") && run.stdout.contains("\nping loaded "), "{}", run.account());
     }
     sandbox.haul(["net"]).run().ends(2).says(["haul net needs a host"]);
-    sandbox.haul(["net", "a", "b"]).run().ends(2).says(["haul net needs a host"]);
+    sandbox.haul(["net", "a", "b"]).run().ends(2).says(["b: haul net takes one host"]);
 }
 
 #[test]

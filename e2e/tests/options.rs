@@ -25,7 +25,7 @@ fn omit_skips_existing_files_and_copies_the_rest() {
     assert_eq!(contents(&sandbox.path("target/source/fresh")), b"fresh");
     assert_eq!(fs::read_link(sandbox.path("target/source/link")).unwrap(), Path::new("elsewhere"));
     sandbox.haul(["-r", "source", "target"]).run().ends(1).says(["target/source/other", "-f"]);
-    sandbox.haul(["-r", "-f", "--omit", "source", "target"]).run().ends(2).says(["--force", "--omit"]);
+    sandbox.haul(["-r", "-f", "--omit", "source", "target"]).run().ends(2).says(["-f cannot", "--omit"]);
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn words_of_other_programs_end_before_a_login() {
         (&["get", "peer:/x", "."], "haul SOURCE... TARGET copies: omit that word"),
         (&["synch", "tree", "peer:"], "did you mean: haul sync"),
         (&["verfy", "tree", "peer:"], "did you mean: haul verify"),
-        (&["-rf", "tree", "peer:"], "a group of letters is rsync's; haul's letters stand apart: -r -f"),
+        (&["-rf", "tree", "peer:"], "a group of letters is rsync's; write haul's apart: -r -f"),
         (&["list"], "haul jobs shows jobs and detached copies, haul status PATH partial files"),
         (&["12:30:00.log", "peer:"], "write ./12:30:00.log for the file, or [12]:30:00.log for the host"),
         (&["sync", "12:30:00.log", "peer:"], "write ./12:30:00.log"),
@@ -325,7 +325,7 @@ fn colours_follow_the_meaning_and_can_be_refused_or_forced() {
         run.stderr
     };
     let forced = copy(&["CLICOLOR_FORCE"]);
-    assert!(forced.starts_with("\x1b[33mhaul:\x1b[0m peer is a new local file here"), "{forced:?}");
+    assert!(forced.starts_with("\x1b[33mhaul:\x1b[0m peer is a local path here"), "{forced:?}");
     assert!(forced.contains("\n\x1b[32m1 file, 7 bytes in "), "{forced:?}");
     for names in [&[][..], &["NO_COLOR", "CLICOLOR_FORCE"]] {
         assert!(!copy(names).contains('\x1b'), "{names:?}");

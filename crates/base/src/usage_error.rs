@@ -29,6 +29,11 @@ impl UsageError {
         Self { what: format!("{place}: {}", self.what), ..self }
     }
 
+    /// Adds remedies.
+    pub fn remedies(self, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        lines.into_iter().fold(self, Self::remedy)
+    }
+
     /// Adds a remedy.
     pub fn remedy(mut self, line: impl Into<String>) -> Self {
         self.remedies.push(line.into());

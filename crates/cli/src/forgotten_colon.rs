@@ -1,9 +1,8 @@
-//! A target with the name of a host of ssh and no colon: it is a new local file, as with scp.
+//! An operand with the name of a host of ssh and no colon: it is a local path, as with scp.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_proto::path::escape;
@@ -11,20 +10,21 @@ use haul_proto::path::escape;
 /// Most read bytes of a file of ssh.
 const READ_MAX: u64 = 4 << 20;
 
-/// The warning for `target`, unless an entry has that name. `config` replaces ssh's configuration. Nothing is looked up
+/// The warning for an operand, unless an entry has that name or holds it. `config` replaces ssh's configuration. Nothing is looked up
 /// but names in ssh's files.
-pub fn forgotten_colon(target: &OsStr, config: Option<&OsStr>) -> Option<String> {
-    let typed = target.to_str().filter(|typed| !typed.contains(['/', ':']))?;
-    let host = typed.rsplit_once('@').map_or(typed, |(_, host)| host);
+pub fn forgotten_colon(operand: &OsStr, config: Option<&OsStr>) -> Option<String> {
+    let typed = operand.to_str().filter(|typed| !typed.contains(':'))?;
+    let (before, path) = typed.split_once('/').unwrap_or((typed, ""));
+    let host = before.rsplit_once('@').map_or(before, |(_, host)| host);
     let ssh = PathBuf::from(std::env::var_os("HOME")?).join(".ssh");
-    if Path::new(target).symlink_metadata().is_ok() {
+    if host.is_empty() || Path::new(before).symlink_metadata().is_ok() {
         return None;
     }
     let config = config.map_or_else(|| ssh.join("config"), PathBuf::from);
     let is_known = text(&config).lines().any(|line| has_section(line, host))
         || text(&ssh.join("known_hosts")).lines().any(|line| is_known_host(line, host));
-    let shown = escape(target.as_bytes());
-    is_known.then(|| format!("{shown} is a new local file here; for the host of that name, write {shown}:"))
+    let [shown, before, path] = [typed, before, path].map(|text| escape(text.as_bytes()));
+    is_known.then(|| format!("{shown} is a local path here; for the host of that name, write {before}:{path}"))
 }
 
 /// The start of a file; empty if it is none.

@@ -16,7 +16,7 @@ mod sweep;
 mod sync;
 mod verify;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -28,7 +28,8 @@ use haul_base::copy::spec::{
     NULL_TARGET, PartialOptions, RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions,
     StorageOptions, StorageRequest, StreamOptions, Symlinks, TargetOptions, Verify, WriteOptions, is_null,
 };
-use haul_control::operand::{host_label, parse_operand};
+use haul_base::shell_word::quote;
+use haul_control::operand::{host_label, host_prefix, parse_operand};
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
@@ -48,7 +49,7 @@ pub use self::sweep::sweep;
 pub use self::sync::contents;
 pub use self::verify::comparison;
 use crate::args::flag::{Flag, Single};
-use crate::args::operands::on_base;
+use crate::args::operands::{on_base, refuse_wide_deletion};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, contradiction, flags, habits};
 use crate::list::list;
@@ -134,8 +135,8 @@ fn planned(
     sync::refuse_incomplete(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
-    if let Some(target) = operands.last().filter(|_| rules != CopyRules::Rsync) {
-        sync::refuse_wide_deletion(values, target)?;
+    if let Some(target) = operands.last().filter(|_| rules != CopyRules::Rsync && values.is_set(&flags::DELETE)) {
+        refuse_wide_deletion("--delete", target)?;
     }
     if is_sync {
         sources = sources.into_iter().map(contents).collect();
@@ -145,7 +146,7 @@ fn planned(
         sync::imply(&mut settings.options, values, &target);
     }
     settings.options.metadata.owners = owners(values)?;
-    check_hosts(&sources)?;
+    check_hosts(&sources, operands, values)?;
     complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let pipes = pipes(values, operands, &sources, &target)?;
     let places: Vec<_> = sources.iter().chain(&base).chain([&target]).collect();
@@ -538,17 +539,39 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
 }
 
 /// All sources must share a host, since one worker reads them.
-fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
+fn check_hosts(sources: &[Location], operands: &[OsString], values: &Values) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Ok(()) };
-    match sources.iter().find(|source| source.host != first.host) {
-        None => Ok(()),
-        Some(other) => Err(UsageError::new(format!(
-            "sources are on different hosts: {} and {}",
-            host_label(&first.host),
-            host_label(&other.host)
-        ))
-        .remedy("run one copy for each host")),
+    let Some(other) = sources.iter().find(|source| source.host != first.host) else { return Ok(()) };
+    let [first, other] = [first, other].map(|source| host_label(&source.host));
+    let error = UsageError::new(format!("sources are on different hosts: {first} and {other}"));
+    let error = match operands.last().filter(|_| !values.is_set(&flags::TO)) {
+        Some(target) => error.remedy(format!("the last word is the target: {}", escape(target.as_bytes()))),
+        None => error,
+    };
+    Err(match meant_operands(operands) {
+        Some(meant) => {
+            error.remedy(format!("haul{} {meant}", if values.given().is_empty() { "" } else { " [OPTIONS]" }))
+        }
+        None => error.remedy("run one copy for each host"),
+    })
+}
+
+/// Operands that were meant by a line with sources on different hosts: no space behind a colon, or several targets.
+fn meant_operands(operands: &[OsString]) -> Option<String> {
+    let words: Vec<_> = operands.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    let is_remote = |word: &str| !host_prefix(OsStr::new(word)).is_empty();
+    let is_bare = |word: &str| word.ends_with(':') && is_remote(word);
+    let quoted = |words: &[&str]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+    let bare = words.iter().position(|word| is_bare(word)).filter(|at| at + 1 < words.len());
+    if let Some(at) = bare.filter(|at| !is_remote(words[at + 1])) {
+        let joined = words[at..=at + 1].concat();
+        return Some(quoted(&[&words[..at], &[&joined], &words[at + 2..]].concat()));
     }
+    let targets = words.iter().rev().take_while(|word| is_remote(word)).count();
+    let (sources, targets) = words.split_at(words.len() - targets);
+    let is_plain = targets.iter().all(|target| !target.contains([',', '\\']));
+    (!sources.is_empty() && targets.len() > 1 && is_plain)
+        .then(|| format!("{} --to {}", quoted(sources), quote(&targets.join(","))))
 }
 
 #[cfg(test)]

@@ -375,10 +375,12 @@ fn bad_values_name_the_option_and_the_remedy() {
 
     $ haul h:a g:b c
     sources are on different hosts: h and g
+    hint: the last word is the target: c
     hint: run one copy for each host
 
     $ haul h:a b c
     sources are on different hosts: h and this machine
+    hint: the last word is the target: c
     hint: run one copy for each host
 
     $ haul --checksums= a b

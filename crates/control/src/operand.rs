@@ -99,9 +99,7 @@ fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
     refuse_port(operand, path)?;
     if path.starts_with(b":") {
         let host = escape(&operand[..operand.len() - path.len()]);
-        return Err(UsageError::new(format!("{}: HOST::MODULE is a daemon of rsync", escape(operand)))
-            .remedy("haul serve DIR on that host accepts transfers without ssh")
-            .remedy(format!("for a file of that name, write {host}./{}", escape(path))));
+        return Err(is_daemon(operand, "HOST::MODULE", &format!("{host}./{}", escape(path))));
     }
     let relative = match path {
         b"" | b"~" => b".",
@@ -113,6 +111,14 @@ fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
         path => path,
     };
     Ok(PathBuf::from(OsStr::from_bytes(relative)))
+}
+
+/// The error for a daemon of rsync; `file` names a file so called.
+fn is_daemon(operand: &[u8], form: &str, file: &str) -> UsageError {
+    UsageError::new(format!("{}: {form} is a daemon of rsync", escape(operand)))
+        .remedy("by ssh, name the path: HOST:PATH")
+        .remedy("haul serve DIR on that host accepts transfers without ssh")
+        .remedy(format!("for a file of that name, write {file}"))
 }
 
 /// Refuses `host:2222:/path`: the port would be part of a name.
@@ -168,7 +174,7 @@ fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
             }
             _ => format!("write {host}:{path}, or ./{shown} for a local file"),
         },
-        b"rsync" => format!("write {host}:/{path}, or ./{shown} for a local file"),
+        b"rsync" => return Err(is_daemon(operand, "rsync://HOST/MODULE", &format!("./{shown}"))),
         _ => "haul copies between file systems; for object stores use rclone".to_owned(),
     };
     Err(UsageError::new(format!("{shown}: a URL is not a path")).remedy(instead))
@@ -258,7 +264,7 @@ mod tests {
     fn meaningless_arguments_are_refused_with_the_remedy() {
         insta::assert_snapshot!(
             ["", "-oProxyCommand=x:a", "-x@h:a", "@h:a", "me@:a", "a b:c", "h:~joe/x", "::1:/x", "me@fe80::1:x",
-             "ssh://h/x", "scp://h:22//x", "[::1;x]:a", "[]:x", "me@h::mod/x"]
+             "ssh://h/x", "scp://h:22//x", "[::1;x]:a", "[]:x", "me@h::mod/x", "rsync://me@h:873/mod"]
                 .map(|operand| parse(operand).unwrap_err())
                 .join("\n---\n"),
             @r#"
@@ -302,8 +308,14 @@ mod tests {
             hint: for a local file, write ./[]:x
             ---
             me@h::mod/x: HOST::MODULE is a daemon of rsync
+            hint: by ssh, name the path: HOST:PATH
             hint: haul serve DIR on that host accepts transfers without ssh
             hint: for a file of that name, write me@h:./:mod/x
+            ---
+            rsync://me@h:873/mod: rsync://HOST/MODULE is a daemon of rsync
+            hint: by ssh, name the path: HOST:PATH
+            hint: haul serve DIR on that host accepts transfers without ssh
+            hint: for a file of that name, write ./rsync://me@h:873/mod
             "#
         );
     }

@@ -69,7 +69,8 @@ fn split_credentials(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), U
         .or_else(|| Secret::parse(text).map(ClientCredentials::Secret))
         .or_else(|| PublicKey::parse(text).map(ClientCredentials::Server));
     // The text may be a mistyped secret, so the message does not show it.
-    let none = "after # belongs a secret (32 hexadecimal digits), a public key (haul-public-...) or the word open";
+    let none =
+        "# must be followed by a secret (32 hexadecimal digits), a public key (haul-public-...) or the word open";
     Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
 }
 

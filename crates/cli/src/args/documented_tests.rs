@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::{COPY, OptionRow};
-use crate::args::Dialect;
+use crate::args::commands::{self, COMMANDS, TOPICS};
 use crate::args::parse::{Command, parse};
+use crate::args::{Dialect, help, letters, manual};
 use crate::resolve::{plan, sync};
 
 fn root() -> PathBuf {
@@ -107,7 +108,8 @@ fn is_of_the_place(said: &str) -> bool {
     ["No such file", "needs a terminal"].iter().any(|why| said.contains(why))
 }
 
-/// What haul says against a command line. Each file is there, but none with the name of the command or with a colon.
+/// What haul says against a command line. Each file is there, but none with the name of the command, with a colon or
+/// with a quantity as its name.
 fn refusal(words: &[String]) -> Option<String> {
     let command = words.first();
     if command.is_some_and(|command| ["rsync", "scp", "bbcp"].contains(&command.as_str())) {
@@ -115,7 +117,9 @@ fn refusal(words: &[String]) -> Option<String> {
     }
     let exists = |name: &OsStr| {
         let name = name.to_string_lossy();
-        command.is_none_or(|command| *command != name) && !name.contains(':')
+        let unit = name.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_quantity = unit.len() < name.len() && unit.len() <= 1;
+        command.is_none_or(|command| *command != name) && !name.contains(':') && !is_quantity
     };
     let planned = match parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &exists) {
         Ok(Command::Copy(values, operands)) => plan(&values, &operands, false),
@@ -141,12 +145,84 @@ fn commands_of_the_documents_are_accepted() {
     assert!(count > 60 && wrong.is_empty(), "{} of {count} commands:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The texts that the program prints of itself, by their topics.
+fn printed_texts() -> Vec<(&'static str, String)> {
+    let commands = COMMANDS.iter().map(|row| (row.name, help::command(row.name)));
+    let topics = TOPICS.iter().map(|topic| (*topic, help::on(Dialect::Haul, OsStr::new(topic)).unwrap()));
+    commands.chain(topics).collect()
+}
+
+/// The examples in a text: the beginnings of lines, up to wide spaces, in paragraphs where all begin with haul, but
+/// those with metasyntax.
+fn examples(text: &str) -> impl Iterator<Item = &str> {
+    let is_example = |paragraph: &&str| paragraph.lines().all(|line| line.trim_start().starts_with("haul "));
+    let paragraphs = text.split("\n\n").filter(is_example);
+    let parts = paragraphs.flat_map(str::lines).flat_map(|line| line.split("  ")).map(str::trim);
+    let is_pattern = |part: &str| {
+        ["[", "..", "{", "(", ": ", "SHELL"].iter().any(|mark| part.contains(mark))
+            || part.contains('|') && !part.contains(" | ")
+    };
+    parts.filter(move |part| part.starts_with("haul ") && !is_pattern(part))
+}
+
+#[test]
+fn examples_of_the_manual_and_of_all_help_are_accepted() {
+    let of_manual = manual::EXAMPLES.map(|(line, _)| ("man", line.to_owned()));
+    let texts = printed_texts();
+    let of_help = texts.iter().flat_map(|(topic, text)| examples(text).map(|line| (*topic, line.to_owned())));
+    let all: Vec<_> = of_manual.into_iter().chain(of_help).collect();
+    let refused = |line: &str| refusal(&shell_words(line)[1..]);
+    let wrong: Vec<_> = all.iter().filter_map(|(of, line)| Some(format!("{of}: {line}\n{}", refused(line)?))).collect();
+    assert!(all.len() > 25 && wrong.is_empty(), "{} of {} examples:\n{}", wrong.len(), all.len(), wrong.join("\n"));
+}
+
+/// Letters in the prose of a command's help, such as `-r, -p and -f`, are options of that command.
+#[test]
+fn letters_in_the_prose_of_help_are_those_of_the_command() {
+    for row in &COMMANDS {
+        let text = help::command(row.name);
+        let prose = text.lines().filter(|line| !line.starts_with("  ") && !line.contains("haul "));
+        for word in prose.flat_map(|line| line.split([' ', ',', '.', ';', '('])) {
+            let Some(letter) = word.strip_prefix('-').filter(|rest| rest.len() == 1) else { continue };
+            let letter = letter.chars().next().unwrap();
+            let options = commands::options(row.name);
+            let is_known = options.iter().any(|row| row.letter == Some(letter))
+                || letters::named(letter).is_some_and(|named| options.iter().any(|row| row.is(named)));
+            assert!(is_known || ["demo", "job"].contains(&row.name), "haul {}: -{letter}", row.name);
+        }
+    }
+}
+
+/// What haul suggests after a copy is an option of a copy.
+#[test]
+fn remedies_of_the_diagnosis_are_accepted() {
+    let text = std::fs::read_to_string(root().join("docs/DIAGNOSIS.md")).unwrap();
+    let remedies: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("    try ") || line.starts_with("    $ haul "))
+        .filter_map(|line| line.split_once("$ haul ").or_else(|| line.rsplit_once(": ")))
+        .map(|(_, words)| words)
+        .filter(|words| !words.starts_with("sysctl"))
+        .collect();
+    for words in &remedies {
+        let operands = if words.contains("db1:") { "" } else { " big.db db1:" };
+        assert_eq!(refusal(&shell_words(&format!("{words}{operands}"))), None, "{words}");
+    }
+    assert!(remedies.len() > 3, "{remedies:?}");
+}
+
 #[test]
 fn a_false_command_is_refused() {
     let refused = |line| refusal(&shell_words(line)[1..]).is_some();
-    for wrong in
-        ["haul --nonsense a db1:", "haul -s 0 a db1:", "haul sync --chmod=u+q a/ db1:", "haul net", "haul -rj a db1:"]
-    {
+    for wrong in [
+        "haul --nonsense a db1:",
+        "haul -s 0 a db1:",
+        "haul sync --chmod=u+q a/ db1:",
+        "haul net",
+        "haul -rj a db1:",
+        "haul -x 50m a db1:",
+        "haul net -x h",
+    ] {
         assert!(refused(wrong), "{wrong}");
     }
     for right in ["haul -r run7 db1:   # a comment", "haul --pipe i 'a; b' db1:c | cat", "haul sync a/ db1: > log"] {

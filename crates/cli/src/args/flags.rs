@@ -141,7 +141,7 @@ options! {
     CHOWN: Single<OsString> = row("chown", None, One("USER:GROUP"), Copying, "set owner and group of everything (either may be omitted)").one(raw);
     DEVICES: Switch = row("devices", None, Nothing, Copying, "preserve device nodes (root only)").switch();
     SPECIALS: Switch = row("specials", None, Nothing, Copying, "preserve FIFOs and sockets").switch();
-    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists; never transfers all again").of_one_copy().words(&["size", "time", "digest", "exists", "never"]).one(equality);
+    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists; never: transfer every file").of_one_copy().words(&["size", "time", "digest", "exists", "never"]).one(equality);
     MODIFY_WINDOW: Single<u32> = row("modify-window", None, One("SECONDS"), Syncing, "treat times as equal within SECONDS (0: ignore fractions of a second)").one(|a| a.number(0..=u32::MAX));
     UPDATE: Switch = row("update", Some('u'), Nothing, Syncing, "replace older files, and skip those that are newer on the target").of_one_copy().switch();
     EXISTING: Switch = row("existing", None, Nothing, Syncing, "skip files that do not exist on the target").of_one_copy().switch();

@@ -137,12 +137,14 @@ fn every_line_works_or_names_its_replacement() {
     -C is no option of haul
     hint: scp's -C: -z
     hint: rsync's -C: --exclude PATTERN
+    hint: bbcp's -C: --config FILE; haul bbcp takes bbcp's letters
 
     $ haul -l 8192 file db1:
     -l is no option of haul
     hint: scp's -l: --xfrrate RATE
     hint: rsync's -l: omit it
     hint: cp's -l: --link-dest DIR
+    hint: bbcp's -l: --logfile FILE; haul bbcp takes bbcp's letters
 
     $ haul -o StrictHostKeyChecking=no file db1:
     works
@@ -160,11 +162,13 @@ fn every_line_works_or_names_its_replacement() {
     -B is no option of haul
     hint: scp's -B: -o BatchMode=yes
     hint: rsync's -B: omit it
+    hint: bbcp's -B: --buffsz SIZE; haul bbcp takes bbcp's letters
 
     $ haul -B 32m file db1:
     -B is no option of haul
     hint: scp's -B: -o BatchMode=yes
     hint: rsync's -B: omit it
+    hint: bbcp's -B: --buffsz SIZE; haul bbcp takes bbcp's letters
 
     $ haul -J gate file db1:
     works
@@ -176,6 +180,7 @@ fn every_line_works_or_names_its_replacement() {
     -c is no option of haul
     hint: rsync's -c: --compare digest
     hint: scp's -c: --cipher NAME
+    hint: bbcp's -c: --compress [MODE]; haul bbcp takes bbcp's letters
 
     $ haul -F ssh_config file db1:
     works
@@ -184,8 +189,8 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul -az --delete run7 db1:
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -f in a copy
+    hint: add -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul -avn run7 db1:
     works
@@ -200,8 +205,8 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul --archive --delete run7 db1:
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -f in a copy
+    hint: add -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul --archive --exclude=*.o run7 db1:
     works
@@ -253,12 +258,12 @@ fn every_line_works_or_names_its_replacement() {
     works
 
     $ haul --archive --del run7/ db1:run7
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -f in a copy
+    hint: add -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul --archive --delete-after run7/ db1:run7
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -f in a copy
+    hint: add -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul --archive --backup run7 b db1:run7
     --backup needs -f: a copy does not replace files without it
@@ -326,6 +331,7 @@ fn every_line_works_or_names_its_replacement() {
     -c is no option of haul
     hint: rsync's -c: --compare digest
     hint: scp's -c: --cipher NAME
+    hint: bbcp's -c: --compress [MODE]; haul bbcp takes bbcp's letters
 
     $ haul sync -A run7/ db1:run7
     works

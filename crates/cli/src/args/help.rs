@@ -11,6 +11,7 @@ use super::flags::{self, COPY};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
+use super::subjects::subject_of;
 use super::{Dialect, UsageError, completions, filters, letters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -60,6 +61,11 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
     // `version` names a command and an option.
     if COMMANDS.iter().any(|row| row.name == text) {
         return Ok(command(text));
+    }
+    if let Some(subject) = subject_of(text) {
+        let mut text: String = subject.options.iter().map(|row| one(row)).collect();
+        text.push_str(&format!("\nMore about it: {} in the sources\n", subject.page));
+        return Ok(text);
     }
     match option(text) {
         Named::One(row) => Ok(one(row)),
@@ -317,7 +323,7 @@ fn config() -> String {
          HOST, or within this machine, and the origin of each. --all and --json list\n\
          those with their defaults, too.\n\n\
          haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and\n\
-         /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:\n\n\
+         /etc/haul/config.toml; with --config FILE only FILE. It has long option names:\n\n\
          \x20   streams = 8\n\
          \x20   no-deploy = true\n\n\
          \x20   [host.\"db*\"]\n\
@@ -364,8 +370,9 @@ fn net() -> String {
     push_rows(&mut text, flags::net::ALL.iter());
     text.push_str(
         "\nCopy options for performance and connections are accepted: --duration, -s, -w,\n\
-         -x, --congestion, -z and others. haul --help all lists them. -P N prints a line\n\
-         every N seconds. Without the right to send ICMP, round trips are those of TCP.\n",
+         --bwlimit, --congestion, -z and others. haul --help all lists them.\n\
+         --progress=N prints a line every N seconds. Without the right to send ICMP,\n\
+         round trips are those of TCP.\n",
     );
     text
 }

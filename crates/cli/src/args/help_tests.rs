@@ -201,8 +201,8 @@ fn full_help() {
 
     Syncing:
           --compare BY          consider a file unchanged by time (default: size and
-                                mtime), size, digest or exists; never transfers all
-                                again
+                                mtime), size, digest or exists; never: transfer
+                                every file
           --modify-window SECONDS
                                 treat times as equal within SECONDS (0: ignore
                                 fractions of a second)
@@ -569,8 +569,8 @@ fn sync_help() {
       haul sync run7/ db1:/archive     the contents of run7 go into /archive
 
           --compare BY          consider a file unchanged by time (default: size and
-                                mtime), size, digest or exists; never transfers all
-                                again
+                                mtime), size, digest or exists; never: transfer
+                                every file
           --modify-window SECONDS
                                 treat times as equal within SECONDS (0: ignore
                                 fractions of a second)
@@ -622,7 +622,7 @@ fn config_help() {
     those with their defaults, too.
 
     haul reads ~/.config/haul/config.toml (or $XDG_CONFIG_HOME/haul/config.toml) and
-    /etc/haul/config.toml; with -C FILE only FILE. A file has long option names:
+    /etc/haul/config.toml; with --config FILE only FILE. It has long option names:
 
         streams = 8
         no-deploy = true

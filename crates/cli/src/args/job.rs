@@ -155,7 +155,7 @@ pub fn parse(words: &[OsString], files: &dyn LocalFiles) -> Result<Option<JobWor
             None => error.remedy(format!("steps are {}", names.join(", "))),
         });
     };
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false, files };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false, files, command: "job" };
     let scanned = scan(step.options(), words[1..].to_vec(), grammar)?;
     if scanned.values.is_set(&flags::HELP) {
         return Ok(None);
@@ -235,7 +235,7 @@ fn absolute(file: &OsStr) -> Result<OsString, UsageError> {
 
 /// Options of a copy from [`copy_options`].
 pub fn copy_values(words: &[OsString]) -> Result<Values, UsageError> {
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false, files: &LocalDisk };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false, files: &LocalDisk, command: "" };
     Ok(scan(COPY, words.to_vec(), grammar)?.values)
 }
 

@@ -9,10 +9,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use haul_proto::path::escape;
 
 use super::flags::COPY;
-use super::local_files::LocalFiles;
+use super::local_files::{LocalFiles, NoFiles};
 use super::meaning::Meaning::{self, Is, Nothing, Refused, With};
-use super::row::OptionRow;
+use super::row::{OptionRow, Takes};
 use super::{UsageError, names, rsync};
+
+/// The largest number after `-P` that is hardly a port of ssh: streams in iperf, seconds in bbcp.
+pub const NO_PORT_MAX: u16 = 21;
 
 /// A letter with its meaning in each program; empty where a program lacks it.
 struct Letter {
@@ -119,9 +122,9 @@ pub struct Expanded {
     pub took_next: bool,
 }
 
-/// The options of `word` if all its letters are the command's own: `-la` of `haul ls`. An h among them is its option
-/// for readable sizes, which `haul du` needs not.
-pub fn own(table: &'static [OptionRow], word: &OsStr) -> Option<Vec<&'static OptionRow>> {
+/// The options of `word` if all its letters are the command's own: `-la` of `haul ls`. An h is its option for readable
+/// sizes, which most commands need not; only as `alone` on the line it asks for help, as in rsync.
+pub fn own(table: &'static [OptionRow], word: &OsStr, alone: bool) -> Option<Vec<&'static OptionRow>> {
     let letters = &word.as_bytes()[1..];
     let of = |letter: char| table.iter().find(|row| row.has_own_letter && row.letter == Some(letter));
     let (mut rows, mut has_human) = (Vec::new(), false);
@@ -132,7 +135,7 @@ pub fn own(table: &'static [OptionRow], word: &OsStr) -> Option<Vec<&'static Opt
             None => return None,
         }
     }
-    if rows.is_empty() {
+    if rows.is_empty() && (alone || !has_human) {
         return None;
     }
     rows.extend(table.iter().filter(|row| has_human && row.is(&super::flags::files::ls::HUMAN)));
@@ -164,18 +167,24 @@ fn alone(letter: char, meaning: Meaning, next: Option<&OsStr>, files: &dyn Local
     let shown = |next: &OsStr| escape(next.as_bytes());
     let without =
         |options: &[&str]| Expanded { options: options.iter().map(OsString::from).collect(), took_next: false };
+    if let (Is(_) | Nothing, Some(next)) = (meaning, next)
+        && is_argument(letter, next, files)
+    {
+        return Err(takes_nothing(&format!("-{letter} {}", shown(next)), letter, next));
+    }
     match (letter, next) {
+        ('P', Some(next))
+            if next.to_str().and_then(|next| next.parse().ok()).is_some_and(|port: u16| port <= NO_PORT_MAX) =>
+        {
+            let shown = shown(next);
+            let error = UsageError::new(format!("-P {shown} is ambiguous: scp's port, and bbcp's interval"));
+            return Err(error.remedy(format!("write --ssh-port {shown} for the port, or --progress={shown}")));
+        }
         ('P', next) if !next.is_some_and(is_number) => return Ok(without(&[])),
         ('P', Some(next)) if files.exists(next) => {
             let shown = shown(next);
             let error = UsageError::new(format!("-P {shown} is ambiguous: a port, and a file here"));
             return Err(error.remedy(format!("write --ssh-port {shown} for the port, or ./{shown} for the file")));
-        }
-        ('p', Some(next)) if is_number(next) && !files.exists(next) => {
-            let shown = shown(next);
-            return Err(
-                UsageError::new(format!("-p {shown}: -p takes no argument")).remedy(format!("the port is -P {shown}"))
-            );
         }
         ('o', next) if !next.is_some_and(is_ssh_option) => return Ok(without(&["--owner"])),
         ('i', Some(next)) if files.is_private_key(next) => {}
@@ -189,13 +198,54 @@ fn alone(letter: char, meaning: Meaning, next: Option<&OsStr>, files: &dyn Local
     match (meaning, next) {
         (Is(options), _) => Ok(without(options)),
         (Nothing, _) => Ok(without(&[])),
-        (Refused(instead), _) => Err(refused(&format!("-{letter}"), instead)),
+        (Refused(instead), _) => Err(refused(&format!("-{letter}"), instead).remedies(bbcps(letter))),
         (With(option, before), Some(argument)) if !is_option(argument) => {
             Ok(Expanded { options: vec![with(option, before, argument)], took_next: true })
         }
         // The scanner reports the missing argument.
         (With(option, _), _) => Ok(without(&[option])),
     }
+}
+
+/// Whether a word after a letter that takes none in haul can be nothing but an argument: a port or a quantity, a word
+/// that bbcp's option takes, or the program of `-S` and the list of `-I` in scp and bbcp.
+fn is_argument(letter: char, word: &OsStr, files: &dyn LocalFiles) -> bool {
+    let Some(row) = of_bbcp(letter) else { return false };
+    let text = word.to_str().unwrap_or_default();
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_quantity = unit.len() < text.len() && unit.len() <= 1;
+    match (letter, row.takes) {
+        ('S', _) => text.starts_with('/') && text.split(' ').next().is_some_and(|program| program.ends_with("/ssh")),
+        ('I', _) => text == "-",
+        _ if files.exists(word) => false,
+        ('p', _) => is_number(word),
+        (_, Takes::Nothing | Takes::Repeats | Takes::Perhaps(_) | Takes::Place(_)) => false,
+        _ => is_quantity || row.words.contains(&text),
+    }
+}
+
+/// The error for a letter with an argument that it does not take: the argument of which program's option it can be.
+fn takes_nothing(shown: &str, letter: char, argument: &OsStr) -> UsageError {
+    let error = UsageError::new(format!("{shown}: -{letter} takes no argument"));
+    let typed = escape(argument.as_bytes());
+    let long = named(letter).filter(|row| row.words.iter().any(|word| argument == *word));
+    match (letter, long) {
+        ('p', _) if is_number(argument) => error.remedy(format!("the port is -P {typed}")),
+        ('S', None) => error.remedy("scp's -S: --rsh COMMAND").remedies(bbcps(letter)),
+        (_, Some(row)) => error.remedy(format!("write --{}={typed}", row.id)),
+        _ => error.remedies(bbcps(letter).filter(|_| is_argument(letter, argument, &NoFiles))),
+    }
+}
+
+/// bbcp's option with this letter, if haul has it, too.
+fn of_bbcp(letter: char) -> Option<&'static OptionRow> {
+    COPY.iter().find(|row| row.has_bbcp_letter(letter)).filter(|row| !row.bbcp_only)
+}
+
+/// What to write for bbcp's letter.
+fn bbcps(letter: char) -> Option<String> {
+    let row = of_bbcp(letter)?;
+    Some(format!("bbcp's -{letter}: --{}{}; haul bbcp takes bbcp's letters", row.id, row.argument()))
 }
 
 /// rsync's letters.
@@ -207,12 +257,18 @@ fn group(letters: &str, begins_with_an_option_that_takes: bool) -> Result<Expand
         match begins_with_an_option_that_takes {
             _ if names::exact(COPY, letters).is_some() => error.remedy(format!("write --{letters}")),
             true => error.remedy(format!("write -{} {}", &letters[..1], &letters[1..])),
-            false => {
-                error.remedy(format!("a group of letters is rsync's; haul's letters stand apart: {}", apart.join(" ")))
+            false if letters.chars().all(|letter| LETTERS.iter().any(|row| row.letter == letter)) => {
+                error.remedy(format!("a group of letters is rsync's; write haul's apart: {}", apart.join(" ")))
             }
+            false => error.remedy("a group of letters is rsync's; haul help letters lists them"),
         }
     };
-    for letter in letters.chars() {
+    for (at, letter) in letters.char_indices() {
+        let before = letters[..at].trim_end_matches(|c: char| c.is_ascii_digit());
+        if let (Some(of), '0'..='9' | '=', None) = (before.chars().next_back(), letter, rsync::letter(letter)) {
+            let argument = letters[before.len()..].trim_start_matches('=');
+            return Err(takes_nothing(&format!("-{letters}"), of, OsStr::new(argument)));
+        }
         let Some(option) = rsync::letter(letter) else {
             return Err(whole(format!("rsync has no -{}", escape(letter.to_string().as_bytes()))));
         };
@@ -262,7 +318,7 @@ pub fn help() -> String {
     let mut text = String::from(
         "The letters of all commands, and of programs whose users know them. A group of\n\
          letters, such as -avzP, is rsync's. haul bbcp has bbcp's letters; ls, du, mkdir\n\
-         and rm have some of their own.\n\n",
+         and rm have some of their own. -h is help only when it stands alone.\n\n",
     );
     let columns = ["haul", "cp", "scp", "rsync", "ssh", "bbcp"];
     let row = |first: &str, cells: [String; 6]| {
@@ -288,6 +344,17 @@ pub fn help() -> String {
         text.push_str(&row(&letter.to_string(), cells));
     }
     text
+}
+
+/// The meaning of a letter, in a group or alone. Alone, those with an argument are known by their long names.
+pub fn meaning(letter: char, is_in_group: bool) -> Meaning {
+    match is_in_group {
+        true => rsync::letter(letter).map_or(Nothing, |option| option.meaning),
+        false => match LETTERS.iter().find(|row| row.letter == letter).map(|row| row.haul) {
+            Some(meaning @ Is(_)) => meaning,
+            _ => Nothing,
+        },
+    }
 }
 
 /// The option of a lone letter, for the help.

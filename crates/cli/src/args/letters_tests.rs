@@ -61,8 +61,37 @@ fn an_argument_decides_only_where_it_can_be_nothing_else() {
     ] {
         assert_eq!(becomes(line), options, "{line}");
     }
+    for (line, hint) in [
+        ("-x 50m", "bbcp's -x: --xfrrate RATE; haul bbcp takes bbcp's letters"),
+        ("-b 8", "bbcp's -b: --buffers [+]N; haul bbcp takes bbcp's letters"),
+        ("-b2", "bbcp's -b: --buffers [+]N; haul bbcp takes bbcp's letters"),
+        ("-m 644", "bbcp's -m: --mode [DIRS/][FILES]; haul bbcp takes bbcp's letters"),
+        ("-I -", "bbcp's -I: --infiles FILE; haul bbcp takes bbcp's letters"),
+        (
+            "-S /usr/bin/ssh",
+            "scp's -S: --rsh COMMAND\nhint: bbcp's -S: --source-command CMD; haul bbcp takes bbcp's letters",
+        ),
+        ("-p 2223", "the port is -P 2223"),
+        ("-p2222", "the port is -P 2222"),
+        ("-avp4622", "the port is -P 4622"),
+        ("-z=9", "write --compress=9"),
+    ] {
+        assert!(becomes(line).ends_with(&format!("takes no argument\nhint: {hint}")), "{line}: {}", becomes(line));
+    }
+    for (line, hint) in [
+        ("-d /x", "bbcp's -d: --dirbase BASE"),
+        ("-N io", "bbcp's -N: --pipe ENDS"),
+        ("-Z 5000:5010", "bbcp's -Z: --data-ports P[:Q]"),
+        ("-T ssh", "bbcp's -T: --target-command CMD"),
+        ("-l log", "bbcp's -l: --logfile FILE"),
+    ] {
+        assert!(becomes(line).ends_with(&format!("hint: {hint}; haul bbcp takes bbcp's letters")), "{}", becomes(line));
+    }
+    for line in ["-x dir", "-x 2222", "-S dir", "-I dir", "-x host:x", "-m 2026-runs", "-z=9x"] {
+        assert!(!becomes(line).contains("bbcp"), "{line}: {}", becomes(line));
+    }
+    assert!(becomes("-P 2").ends_with("hint: write --ssh-port 2 for the port, or --progress=2"));
     assert!(becomes("-P 2222").contains("is ambiguous: a port, and a file here"));
-    assert!(becomes("-p 2223").contains("the port is -P 2223"));
     assert!(becomes("-i missing").contains("-i missing: no such file"));
 }
 
@@ -83,12 +112,12 @@ fn a_group_is_rsyncs_or_refused_as_a_whole() {
     for (line, why) in [
         (
             "-avze ssh",
-            "-avze: -e takes an argument in rsync\nhint: a group of letters is rsync's; haul's letters stand apart: -a -v -z -e",
+            "-avze: -e takes an argument in rsync\nhint: a group of letters is rsync's; write haul's apart: -a -v -z -e",
         ),
         ("-rf x", "-rf: -f takes an argument in rsync"),
         ("-Jgate", "-Jgate: -e takes an argument in rsync\nhint: write -J gate"),
         ("-essh", "hint: write -e ssh"),
-        ("-avj", "-avj: rsync has no -j"),
+        ("-avj", "-avj: rsync has no -j\nhint: a group of letters is rsync's; haul help letters lists them"),
         ("-j x", "unknown option -j"),
         ("-l 8192", "-l is no option of haul\nhint: scp's -l: --xfrrate RATE\nhint: rsync's -l: omit it"),
     ] {

@@ -30,6 +30,19 @@ impl LocalFiles for LocalDisk {
     }
 }
 
+/// A place without files.
+pub struct NoFiles;
+
+impl LocalFiles for NoFiles {
+    fn exists(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    fn is_private_key(&self, _: &OsStr) -> bool {
+        false
+    }
+}
+
 /// Names of files without contents.
 #[cfg(test)]
 impl<F: Fn(&OsStr) -> bool> LocalFiles for F {

@@ -26,7 +26,7 @@ are powers of 1024, KB, MB, GB, TB and PB powers of 1000. RATE is a SIZE per sec
 of bits per second in powers of 1000 (400Mbit/s, 1gbps); the B of bytes is a capital there. TIME is a number
 of seconds, or numbers with d, h, m (min), s or ms, largest first (90, 10m, 1h30m, 1.5h). Sizes and rates are
 rounded down. An argument in brackets is optional. It is taken only if the option accepts the word and enough
-arguments remain. Long names may be shortened while they are unambiguous.
+arguments remain. Long names may be shortened by up to half while they are unambiguous.
 A group of letters, such as -avzP, is rsync's; haul help letters lists all letters.";
 
 const BBCP: &str =
@@ -80,13 +80,13 @@ haul twoway (twoway)",
     ),
 ];
 
-const EXAMPLES: [(&str, &str); 6] = [
+pub(super) const EXAMPLES: [(&str, &str); 6] = [
     ("haul -r run7 db1:/archive/", "push a directory: it becomes /archive/run7"),
     ("haul sync --delete run7/ db1:/archive/run7", "make /archive/run7 match run7, and delete extraneous files there"),
     ("haul twoway ~/photos db1:photos", "bring two directories that both changed to agreement"),
     ("haul db1:'~/big.db' .", "pull a file from the remote login directory"),
-    ("haul -x 50m -P 2 big.db db1:", "copy at 50 MiB/s or less, with a progress line every two seconds"),
-    ("haul -d /data run7/a run8/b db1:/archive", "create /archive/run7/a and /archive/run8/b"),
+    ("haul --bwlimit 50m --progress=2 big.db db1:", "copy at 50 MiB/s or less, with a progress line every two seconds"),
+    ("haul --dirbase /data run7/a run8/b db1:/archive", "create /archive/run7/a and /archive/run8/b"),
 ];
 
 /// The page, for `man -l`.

@@ -21,21 +21,24 @@ pub fn long(table: &'static [OptionRow], dialect: Dialect, typed: &str) -> Named
     if let Some(row) = rows().find(|row| forms(row, dialect).any(|form| form == typed)) {
         return Named::One(row);
     }
+    // Other programs' words begin many names: --tar is not --target-command.
+    let is_enough = |form: &str| dialect == Dialect::Bbcp || 2 * typed.len() >= form.len();
     let is_begun = |form: &str| !typed.is_empty() && form.starts_with(typed);
     let mut begun: Vec<_> = rows()
         .flat_map(|row| forms(row, dialect).map(move |form| (form, row)))
         .filter(|(form, _)| is_begun(form))
         .collect();
     if dialect == Dialect::Bbcp {
-        let is_enough = |row: &OptionRow| bbcp_name(row).is_some_and(|(_, letters)| typed.len() >= letters);
-        if let Some((_, row)) = begun.iter().find(|(_, row)| is_enough(row)) {
+        let is_bbcps = |row: &OptionRow| bbcp_name(row).is_some_and(|(_, letters)| typed.len() >= letters);
+        if let Some((_, row)) = begun.iter().find(|(_, row)| is_bbcps(row)) {
             return Named::One(row);
         }
     }
     // Two forms of one option are not ambiguous.
     begun.dedup_by_key(|(_, row)| row.id);
     match begun.as_slice() {
-        [(_, row)] => Named::One(row),
+        [(form, row)] if is_enough(form) => Named::One(row),
+        [(form, _)] => Named::None(Some(form)),
         [] => {
             let all: Vec<_> = rows().flat_map(|row| forms(row, dialect)).collect();
             Named::None(nearest(typed, &all))
@@ -128,7 +131,10 @@ mod tests {
             named("no-", Dialect::Haul),
             "no-times or no-empty-dirs or no-resume or no-keep or no-encrypt or no-ssh-reuse or no-deploy"
         );
-        assert_eq!(named("par", Dialect::Haul), "keep");
+        assert_eq!(named("part", Dialect::Haul), "keep");
+        for (typed, near) in [("par", "partial"), ("tar", "target-command"), ("use", "usermap"), ("log", "logfile")] {
+            assert_eq!(named(typed, Dialect::Haul), format!("nothing, but perhaps Some({near:?})"), "less than half");
+        }
         for typed in ["verify", "json", "partial", "fsync", "no-empty-dirs"] {
             assert!(named(typed, Dialect::Bbcp).starts_with("nothing"), "--{typed}");
         }

@@ -1,11 +1,12 @@
 //! Operands that mean something else than what was typed, and sources relative to a base.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use haul_base::copy::location::{Host, Location};
-use haul_control::operand::{host_colon, host_label, parse_operand};
+use haul_base::shell_word::quote;
+use haul_control::operand::{host_colon, host_label, host_prefix, parse_operand};
 use haul_proto::path::escape;
 
 use super::local_files::LocalFiles;
@@ -26,6 +27,21 @@ pub fn refuse_local_file_with_colon(operand: &OsStr, files: &dyn LocalFiles) -> 
         .remedy(format!("write ./{shown} for the file, or {user}[{host}]:{path} for the host")))
 }
 
+/// Refuses `:path`, unless a local file has that name. rsync takes it for a path on the host of the sources before it,
+/// and `host :` has a space too many.
+pub fn refuse_missing_hosts(operands: &[OsString], files: &dyn LocalFiles) -> Result<(), UsageError> {
+    let is_missing = |operand: &OsStr| operand.as_bytes().starts_with(b":") && !files.exists(operand);
+    let Some(at) = operands.iter().position(|operand| is_missing(operand)) else { return Ok(()) };
+    let hosts = operands[..at].iter().map(|operand| host_prefix(operand)).filter(|host| !host.is_empty());
+    let [shown, path] = [operands[at].as_bytes(), &operands[at].as_bytes()[1..]].map(escape);
+    let before = hosts.map(|host| quote(&format!("{}{path}", escape(host.as_bytes())))).next();
+    let before = before
+        .or_else(|| (at > 0 && path.is_empty()).then(|| quote(&format!("{}:", escape(operands[at - 1].as_bytes())))));
+    let meant = before.unwrap_or_else(|| format!("HOST:{path}"));
+    Err(UsageError::new(format!("{shown}: the host before the colon is missing"))
+        .remedy(format!("write {meant}, or {} for a local file", quote(&format!("./{shown}")))))
+}
+
 /// Refuses `'~/x'` in quotes, which the shell did not expand, unless there is an entry `~`.
 pub fn refuse_quoted_home(operand: &OsStr, files: &dyn LocalFiles) -> Result<(), UsageError> {
     let bytes = operand.as_bytes();
@@ -41,6 +57,23 @@ pub fn refuse_quoted_home(operand: &OsStr, files: &dyn LocalFiles) -> Result<(),
     let meant = if below.is_empty() { home } else { home.join(OsStr::from_bytes(below)) };
     Err(UsageError::new(format!("{}: ~ in quotes is not your home directory", escape(bytes)))
         .remedy(format!("write {}, or ~ without quotes", escape(meant.as_os_str().as_bytes()))))
+}
+
+/// Refuses to let `command` delete files in a login directory or `/`, where the path may be missing: `host:./` and `/.`
+/// name them.
+pub fn refuse_wide_deletion(command: &str, place: &OsStr) -> Result<(), UsageError> {
+    let host = host_prefix(place);
+    let path = &place.as_bytes()[host.len()..];
+    if path.iter().any(|byte| *byte != b'/') {
+        return Ok(());
+    }
+    let host = escape(host.as_bytes());
+    let (what, typed, explicit) = match path.is_empty() {
+        true => ("the login directory", "", "./"),
+        false => ("the root directory", "/", "/."),
+    };
+    Err(UsageError::new(format!("{command} can delete anything in {what}: {host}{typed}"))
+        .remedy(format!("name a directory, or write {host}{explicit} for {what}")))
 }
 
 /// Puts a relative source without a host on the base's host.
@@ -64,6 +97,27 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_colon_without_a_host_is_refused_unless_there_is_such_a_file() {
+        let refused = |line: &str, exists: bool| {
+            let operands: Vec<_> = line.split(' ').map(OsString::from).collect();
+            refuse_missing_hosts(&operands, &|_: &OsStr| exists).err().map(|error| error.to_string())
+        };
+        for (line, meant) in [
+            ("a :/tmp/x", "HOST:/tmp/x, or ./:/tmp/x"),
+            ("ann@db1:a :b c", "ann@db1:b, or ./:b"),
+            ("a db1 :", "db1:, or ./:"),
+            ("a :b;c", "HOST:b;c, or './:b;c'"),
+        ] {
+            assert!(
+                refused(line, false).unwrap().ends_with(&format!("hint: write {meant} for a local file")),
+                "{line}"
+            );
+            assert_eq!(refused(line, true), None);
+        }
+        assert_eq!(refused("./:a h:b", false), None);
+    }
 
     #[test]
     fn a_quoted_home_is_refused_unless_there_is_such_an_entry() {

@@ -3,15 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::copy::location::{Host, Location};
-use haul_control::operand::{host_label, parse_operand};
+use haul_base::copy::location::Host;
+use haul_control::operand::parse_operand;
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::job::JobWords;
 use super::letters::is_option;
 use super::local_files::LocalFiles;
-use super::operands::{refuse_local_file_with_colon, refuse_quoted_home};
+use super::operands::{refuse_local_file_with_colon, refuse_missing_hosts, refuse_quoted_home, refuse_wide_deletion};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan, takes_next};
 use super::values::Values;
@@ -175,7 +175,8 @@ fn command_first(mut words: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Result<Command, UsageError> {
-    let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false, files })?;
+    let Scanned { values, operands, .. } =
+        scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false, files, command: "" })?;
     if let Some(topic) = values.last(&flags::HELP) {
         return help::on(dialect, topic).map(Command::Print);
     }
@@ -195,7 +196,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, files: &dyn LocalFiles) -> Resul
     if names_files
         && !is_listed
         && (operands.len() > 1 || habits::taken_operand(&values, files).is_none())
-        && let Some(error) = unknown_command(&operands, files)
+        && let Some(error) = unknown_command(&values, &operands, files)
     {
         return Err(error);
     }
@@ -256,7 +257,7 @@ pub fn refused(row: &OptionRow, why: &str) -> UsageError {
 }
 
 fn demo(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true, files };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true, files, command: "demo" };
     let own = scan(flags::demo::ALL, words.to_vec(), grammar)
         .map_err(|error| error.remedy("copy options follow --, as in haul demo --keep -- --no-encrypt"))?;
     if let Some(operand) = own.operands.first() {
@@ -266,7 +267,7 @@ fn demo(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
     if own.values.is_set(&flags::HELP) {
         return Ok(Command::Print(help::demo()));
     }
-    let copy = scan(COPY, own.rest, Grammar { has_rest: false, ..grammar })?;
+    let copy = scan(COPY, own.rest, Grammar { has_rest: false, command: "", ..grammar })?;
     if let Some(operand) = copy.operands.first() {
         return Err(UsageError::new(format!("{}: haul demo takes only copy options after --", shown(operand))));
     }
@@ -297,6 +298,7 @@ fn twoway(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageEr
         1 | 2 => {
             refuse_unavailable(&values)?;
             refuse_local_files_with_colons(&values, &roots, files)?;
+            roots.iter().try_for_each(|root| refuse_wide_deletion("haul twoway", root))?;
             let (own, copy) = shared::split(&values, flags::twoway::ALL);
             Ok(Command::Twoway(own, copy, roots))
         }
@@ -337,7 +339,12 @@ fn probe(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErr
 
 /// `haul net` takes a host.
 fn net(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageError> {
+    if let Some(error) = habits::of_iperf(words) {
+        return Err(error);
+    }
     with_operands("net", words, files, |values, mut operands| match (operands.pop(), operands.len()) {
+        (Some(other), 1..) => Err(UsageError::new(format!("{}: haul net takes one host", shown(&other)))
+            .remedy("--duration TIME measures for TIME: 10, 1m")),
         (Some(host), 0) => {
             let (own, copy) = shared::split(&values, flags::net::ALL);
             Ok(Command::Net(own.is_set(&flags::net::REVERSE), copy, host))
@@ -479,7 +486,7 @@ fn with_operands(
 ) -> Result<Command, UsageError> {
     // With one operand, an optional argument never takes a possible source.
     let operands = if command == "sync" { 2 } else { 1 };
-    let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false, files };
+    let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false, files, command };
     let Scanned { values, operands, .. } = scan(commands::options(command), words.to_vec(), grammar)?;
     if values.is_set(&flags::HELP) {
         return Ok(Command::Print(help::command(command)));
@@ -570,20 +577,15 @@ fn one_operand(dialect: Dialect, operand: &OsStr, values: &Values, files: &dyn L
 }
 
 /// Refuses a first word that is no file, and that people take for a command, before any login.
-fn unknown_command(operands: &[OsString], files: &dyn LocalFiles) -> Option<UsageError> {
+fn unknown_command(values: &Values, operands: &[OsString], files: &dyn LocalFiles) -> Option<UsageError> {
     let first = operands.first()?;
     let is_of_a_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let text = first.to_str().filter(|text| text.chars().all(is_of_a_word))?;
     if files.exists(first) || !text.contains(|c: char| c.is_ascii_lowercase()) {
         return None;
     }
-    let remote = operands[1..].iter().find_map(|word| match parse_operand(word).ok()? {
-        Location { host: host @ Host::Remote { .. }, path } => Some((host_label(&host), path)),
-        _ => None,
-    });
-    let place = remote.as_ref().map(|(host, path)| (host.as_str(), path.as_os_str()));
     let error = UsageError::new(format!("no command or file is called {text}"));
-    let instead = habits::meant_by_command(text, place);
+    let instead = habits::meant_by_command(text, &operands[1..], !values.given().is_empty());
     let near = || commands::near(text).map(|command| format!("did you mean: haul {command}"));
     // A missing source is reported as any other, unless the next word is the source.
     let is_command =
@@ -601,10 +603,13 @@ fn refuse_local_files_with_colons(
     let are_others = values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_some();
     match values.dialect() == Dialect::Bbcp || are_others {
         true => Ok(()),
-        false => operands.iter().try_for_each(|operand| {
-            refuse_local_file_with_colon(operand, files)?;
-            refuse_quoted_home(operand, files)
-        }),
+        false => {
+            refuse_missing_hosts(operands, files)?;
+            operands.iter().try_for_each(|operand| {
+                refuse_local_file_with_colon(operand, files)?;
+                refuse_quoted_home(operand, files)
+            })
+        }
     }
 }
 

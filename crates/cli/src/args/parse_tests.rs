@@ -164,10 +164,26 @@ fn help_and_version() {
         other => panic!("{other:?}"),
     };
     assert_eq!(printed(&["-h"]), help::short());
+    for command in ["sync", "net", "ls", "serve"] {
+        assert_eq!(printed(&[command, "-h"]), help::command(command));
+    }
+    assert_eq!(printed(&["job", "run", "-h"]), help::command("job"));
     assert_eq!(printed(&["-r", "--help", "all"]), help::full());
     assert_eq!(printed(&["demo", "--help"]), help::demo());
     assert_eq!(printed(&["--version"]), concat!("haul ", env!("CARGO_PKG_VERSION"), "\n"));
     assert!(matches!(parse_words(&["--version", "-v"]), Ok(Command::Version)));
+}
+
+/// As in rsync, where -h beside other words is --human-readable.
+#[test]
+fn a_letter_for_help_beside_other_words_changes_nothing() {
+    for line in ["-h a b", "-a -h a b", "a b -h", "-h -v a b"] {
+        let words: Vec<_> = line.split(' ').collect();
+        assert_eq!(copy_of(&words).1, ["a", "b"], "{line}");
+        assert!(matches!(parse_words(&[&["sync"], &words[..]].concat()), Ok(Command::Sync(..))), "{line}");
+    }
+    let Ok(Command::Files(FileCommand::Ls, own, ..)) = parse_words(&["ls", "-h", "a"]) else { panic!("no list") };
+    assert!(own.is_set(&flags::files::ls::HUMAN));
 }
 
 #[test]
@@ -243,7 +259,19 @@ fn a_mistyped_command_copies_no_file() {
 fn words_of_other_programs_never_log_in_and_name_hauls() {
     for (words, hint) in [
         (&["stat", "ann@peer:/x"][..], "ssh ann@peer stat /x"),
-        (&["mv", "peer:my dir/*"], "ssh HOST mv PATH"),
+        (&["chmod", "600", "peer:x"], "ssh peer chmod 600 x"),
+        (&["chmod", "600", "there.txt"], "ssh HOST chmod PATH"),
+        (&["chmod", "-v", "600", "peer:x"], "ssh HOST chmod PATH"),
+        (&["touch", "peer:my dir/*"], "ssh HOST touch PATH"),
+        (&["mv", "peer:a", "peer:b"], "ssh peer mv a b"),
+        (&["mv", "there", "peer:"], "haul --remove-source-files there peer:"),
+        (&["mv", "db1:a", "peer:a"], "haul --remove-source-files db1:a peer:a"),
+        (&["move", "peer:a b", "there"], "haul --remove-source-files 'peer:a b' there"),
+        (&["move", "peer:a"], "haul --remove-source-files SOURCE... TARGET moves"),
+        (
+            &["md5sum", "there"],
+            "--checksum md5 prints digests during a copy; ssh HOST md5sum PATH prints those of files there",
+        ),
         (&["rmdir", "haul://peer:1/"], "ssh HOST rmdir PATH"),
         (&["cat", "peer:/x"], "haul read HOST:PATH prints a file"),
         (&["get", "peer:/x", "."], "haul SOURCE... TARGET copies: omit that word"),
@@ -253,6 +281,24 @@ fn words_of_other_programs_never_log_in_and_name_hauls() {
         (&["ping", "peer"], "haul net HOST measures the network, haul probe HOST:PATH the disks as well"),
     ] {
         assert_eq!(error(words), format!("no command or file is called {}\nhint: {hint}", words[0]));
+    }
+}
+
+#[test]
+fn iperfs_letters_name_options_of_net() {
+    for (words, hint) in [
+        (&["-R", "h"][..], "iperf's -R: --reverse"),
+        (&["-t", "5", "h"], "iperf's -t: --duration TIME"),
+        (&["-t5", "h"], "iperf's -t: --duration TIME"),
+        (&["h", "-P", "4"], "iperf's -P: --streams N"),
+        (&["-c", "h"], "iperf's -c: omit it: haul net HOST"),
+        (&["h", "10"], "--duration TIME measures for TIME: 10, 1m"),
+    ] {
+        let error = error(&[&["net"], words].concat());
+        assert!(error.ends_with(&format!("hint: {hint}")), "{words:?}: {error}");
+    }
+    for words in [&["-P", "2222", "h"][..], &["-P2222", "h"], &["-z", "-s", "4", "h"]] {
+        assert!(matches!(parse_words(&[&["net"], words].concat()), Ok(Command::Net(..))), "{words:?}");
     }
 }
 
@@ -284,6 +330,17 @@ fn a_local_file_with_a_host_like_name_is_not_guessed() {
         &["--pipe", "i", "a@12:30.log", "b"],
     ] {
         assert!(parse(copy).is_ok(), "{copy:?}");
+    }
+}
+
+#[test]
+fn a_whole_home_or_system_is_synchronised_only_where_it_is_spelled_out() {
+    for (root, explicit) in [("h:", "h:./"), ("u@[::1]:", "u@[::1]:./"), ("h:/", "h:/."), ("/", "/.")] {
+        for roots in [["a", root], [root, "a"]] {
+            let error = error(&[&["twoway"][..], &roots].concat());
+            assert!(error.contains(&format!("hint: name a directory, or write {explicit} for")), "{error}");
+        }
+        assert!(matches!(parse_words(&["twoway", "a", explicit]), Ok(Command::Twoway(..))), "{explicit}");
     }
 }
 
@@ -353,6 +410,7 @@ fn errors_name_the_word_and_the_remedy() {
     hint: scp's -l: --xfrrate RATE
     hint: rsync's -l: omit it
     hint: cp's -l: --link-dest DIR
+    hint: bbcp's -l: --logfile FILE; haul bbcp takes bbcp's letters
 
     $ haul -s
     --streams needs an argument
@@ -377,8 +435,8 @@ fn errors_name_the_word_and_the_remedy() {
     hint: haul demo --help
 
     $ haul demo -r
-    -r: this command has no --recursive
-    hint: haul help COMMAND lists the options of a command
+    haul demo has no -r
+    hint: omit it; haul help demo lists the options of haul demo
     hint: copy options follow --, as in haul demo --keep -- --no-encrypt
 
     $ haul demo -- a

@@ -276,7 +276,7 @@ impl OptionRow {
     }
 
     /// Its argument: ` N`, ` [N]` or nothing.
-    fn argument(&self) -> String {
+    pub fn argument(&self) -> String {
         match self.takes {
             Takes::Nothing | Takes::Repeats => String::new(),
             Takes::One(name) | Takes::Each(name) => format!(" {name}"),

@@ -38,6 +38,8 @@ pub struct Grammar<'a> {
     pub has_rest: bool,
     /// They decide what some letters mean.
     pub files: &'a dyn LocalFiles,
+    /// The command, for messages; empty for a copy.
+    pub command: &'a str,
 }
 
 /// The scanned words.
@@ -56,6 +58,7 @@ pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar<
     let mut scan = Scan {
         table,
         grammar,
+        has_one_word: words.len() == 1,
         words: words.into_iter().peekable(),
         given: Vec::new(),
         undone: Vec::new(),
@@ -76,6 +79,7 @@ struct ScannedWord {
 struct Scan<'a> {
     table: &'static [OptionRow],
     grammar: Grammar<'a>,
+    has_one_word: bool,
     words: Peekable<IntoIter<OsString>>,
     given: Vec<(&'static OptionRow, Option<OsString>)>,
     /// Options to be reset, and their position.
@@ -220,7 +224,7 @@ impl Scan<'_> {
 
     /// Letters of haul, or of the command.
     fn letters(&mut self, word: &OsStr) -> Result<(), UsageError> {
-        if let Some(rows) = letters::own(self.table, word) {
+        if let Some(rows) = letters::own(self.table, word, self.has_one_word) {
             self.given.extend(rows.into_iter().map(|row| (row, None)));
             return Ok(());
         }
@@ -239,8 +243,11 @@ impl Scan<'_> {
         let name = String::from_utf8_lossy(&bytes[..end]);
         match names::exact(self.table, name.trim_start_matches('-')) {
             Some(_) => self.long(&bytes[2..]),
-            None => Err(UsageError::new(format!("{shown}: this command has no {name}"))
-                .remedy("haul help COMMAND lists the options of a command")),
+            None => {
+                let command = self.grammar.command;
+                Err(UsageError::new(format!("haul {command} has no {shown}"))
+                    .remedy(format!("omit it; haul help {command} lists the options of haul {command}")))
+            }
         }
     }
 

@@ -5,7 +5,11 @@ use super::*;
 
 fn scanned(line: &str, dialect: Dialect) -> Result<Scanned, UsageError> {
     let words = line.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
-    scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false, files: &crate::args::local_files::PlainFiles })
+    scan(
+        COPY,
+        words,
+        Grammar { dialect, operands: 2, has_rest: false, files: &crate::args::local_files::PlainFiles, command: "" },
+    )
 }
 
 /// Options and operands in their order, as one line.

@@ -19,7 +19,7 @@ pub fn between(values: Values, operands: &[OsString]) -> anyhow::Result<Values> 
 pub fn copy_values(mut words: Vec<OsString>, operands: &[OsString]) -> anyhow::Result<Values> {
     words.push("--".into());
     words.extend_from_slice(operands);
-    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk };
+    let grammar = Grammar { dialect: Dialect::Haul, operands: 2, has_rest: false, files: &LocalDisk, command: "" };
     between(scan(COPY, words, grammar)?.values, operands)
 }
 

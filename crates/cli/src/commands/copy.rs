@@ -44,11 +44,11 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     explain::asked(values, &plan).unwrap_or_else(|| carry_out_and_notify(values, plan))
 }
 
-/// Warns before the start if the target is a new local file with a host's name.
+/// Warns before the start if an operand is a missing local file with a host's name.
 pub fn warn_of_forgotten_colon(plan: &mut Plan, values: &Values, operands: &[OsString]) {
     if plan.copy.options.pipes.target.is_none() && values.dialect() == Dialect::Haul {
-        let target = operands.last();
-        plan.notes.extend(target.and_then(|target| forgotten_colon(target, values.last(&flags::SSH_CONFIG))));
+        let config = values.last(&flags::SSH_CONFIG);
+        plan.notes.extend(operands.iter().find_map(|operand| forgotten_colon(operand, config)));
     }
 }
 

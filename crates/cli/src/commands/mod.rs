@@ -42,6 +42,7 @@ use haul_show::output::print;
 use crate::args::flags;
 use crate::args::local_files::LocalDisk;
 use crate::args::parse::{Command, FileCommand, parse};
+use crate::args::typed::as_typed;
 use crate::args::{Dialect, UsageError};
 use crate::commands::configured::{between, here};
 
@@ -95,12 +96,15 @@ fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
         }
     }
     let run = |command| match copies::detach::is_asked(&command) {
-        true => copies::detach::start(command, typed).map(Exit::number),
+        true => copies::detach::start(command, typed.clone()).map(Exit::number),
         false => run_command(command),
     };
     parsed.map_err(anyhow::Error::from).and_then(run).unwrap_or_else(|error| {
-        show::stderr().called(dialect.program()).error(&error.to_string());
-        let exit = if error.is::<UsageError>() { Exit::Usage } else { Exit::Failed };
+        let (exit, message) = match error.downcast_ref::<UsageError>() {
+            Some(error) => (Exit::Usage, as_typed(&error.to_string(), &typed)),
+            None => (Exit::Failed, error.to_string()),
+        };
+        show::stderr().called(dialect.program()).error(&message);
         exit.number()
     })
 }

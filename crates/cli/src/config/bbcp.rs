@@ -67,7 +67,7 @@ fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageErr
 fn options(line: &str) -> Result<Vec<Given>, UsageError> {
     let (option, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let words = [option, argument.trim_start()].into_iter().filter(|word| !word.is_empty());
-    let grammar = Grammar { dialect: Dialect::Bbcp, operands: 0, has_rest: false, files: &LocalDisk };
+    let grammar = Grammar { dialect: Dialect::Bbcp, operands: 0, has_rest: false, files: &LocalDisk, command: "" };
     let Scanned { values, operands, .. } = scan(COPY, words.map(OsString::from).collect(), grammar)?;
     if !option.starts_with('-') {
         return Err(UsageError::new(format!("{}: not an option", file::shown(Path::new(line)))));

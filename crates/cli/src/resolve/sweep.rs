@@ -33,7 +33,7 @@ pub fn sweep(
     stderr_is_terminal: bool,
 ) -> Result<(Sweep, Mode, Option<Duration>), UsageError> {
     let TypedEnds { sources, target, .. } = ends(values, operands)?;
-    check_hosts(&sources)?;
+    check_hosts(&sources, operands, values)?;
     let first = operands.last().map(|operand| operand.to_string_lossy()).unwrap_or_default();
     let rounds = values.get(&flags::sweep::REPEAT)?.unwrap_or(1);
     let settings = settings(values, &first)?;
@@ -70,7 +70,6 @@ fn target_of(setting: &SweepSetting, first: &str, typed: &Location) -> Result<Lo
         Some(word) if word != first => parse_operand(OsStr::new(word))?,
         _ => typed.clone(),
     };
-    check_hosts(std::slice::from_ref(&target))?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
     }

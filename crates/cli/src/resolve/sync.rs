@@ -7,7 +7,7 @@ use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{
     CopyOptions, DeleteMode, OverwritePolicy, Pipes, RightsOptions, Symlinks, SyncOptions, names_null,
 };
-use haul_control::operand::{host_prefix, parse_operand};
+use haul_control::operand::parse_operand;
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX, SUFFIX_MAX};
 use haul_proto::path::escape;
 
@@ -206,28 +206,15 @@ fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
         return whole("--dirbase", "since it would delete everything beside the sources");
     }
     let is_recursive = values.first_of(&[&flags::RECURSIVE, &flags::ARCHIVE]).is_some();
-    match is_sync || (is_recursive && values.is_set(&flags::FORCE)) {
-        true => Ok(()),
-        false => Err(UsageError::new("--delete needs -r and -f in a copy")
-            .remedy("add -r and -f, or use haul sync --delete SOURCE... TARGET")),
-    }
-}
-
-/// Refuses to delete extraneous entries in a login directory or `/`, where the path may be missing: `host:./` and `/.`
-/// name them.
-pub fn refuse_wide_deletion(values: &Values, target: &OsStr) -> Result<(), UsageError> {
-    let host = host_prefix(target);
-    let path = &target.as_bytes()[host.len()..];
-    if !values.is_set(&flags::DELETE) || path.iter().any(|byte| *byte != b'/') {
-        return Ok(());
-    }
-    let host = escape(host.as_bytes());
-    let (what, typed, explicit) = match path.is_empty() {
-        true => ("the login directory", "", "./"),
-        false => ("the root directory", "/", "/."),
+    let missing = match (is_recursive, values.is_set(&flags::FORCE)) {
+        _ if is_sync => return Ok(()),
+        (true, true) => return Ok(()),
+        (true, false) => "-f",
+        (false, true) => "-r",
+        (false, false) => "-r and -f",
     };
-    Err(UsageError::new(format!("--delete would delete what {what} has beside the sources: {host}{typed}"))
-        .remedy(format!("name a directory, or write {host}{explicit} for {what}")))
+    Err(UsageError::new(format!("--delete needs {missing} in a copy"))
+        .remedy(format!("add {missing}, or use haul sync --delete SOURCE... TARGET")))
 }
 
 /// Refuses pipes and null, which have nothing to compare or delete, and a key without a host.

@@ -200,16 +200,16 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
     let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).map(|_| "works").unwrap_err()));
     insta::assert_snapshot!(said.join("\n\n"), @"
     $ haul -r --delete a b
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -f in a copy
+    hint: add -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul -f --delete a b
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -r in a copy
+    hint: add -r, or use haul sync --delete SOURCE... TARGET
 
     $ haul -r --omit --delete a b
-    --delete needs -r and -f in a copy
-    hint: add -r and -f, or use haul sync --delete SOURCE... TARGET
+    --delete needs -f in a copy
+    hint: add -f, or use haul sync --delete SOURCE... TARGET
 
     $ haul sync --delete --infiles list b
     --delete cannot be used with --infiles, since it would delete everything that the list does not name

@@ -24,7 +24,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     if is_of_sync {
         sources = sources.into_iter().map(sync::contents).collect();
     }
-    check_hosts(&sources)?;
+    check_hosts(&sources, operands, values)?;
     complete_secrets(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;

@@ -283,7 +283,7 @@ impl OfferBuilder<'_> {
                 Some(())
             }
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
-                self.skip(operand, &parent, name, "is a partial file of an interrupted copy")
+                self.skip(operand, &parent, name, "partial file of an interrupted copy")
             }
             WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
                 self.skip(operand, &parent, name, UNREADABLE)

@@ -32,6 +32,7 @@ use crate::args::{UsageError, flags};
 use crate::commands::configured::between;
 use crate::commands::own_program::own_program;
 use crate::commands::session_place::{Warnings, operands};
+use crate::forgotten_colon::forgotten_colon;
 use crate::resolve::plan;
 use crate::signals::Watch;
 
@@ -39,6 +40,8 @@ use crate::signals::Watch;
 pub fn run(what: FileCommand, own: &Values, copy: &Values, places: &[OsString]) -> anyhow::Result<Exit> {
     let mut groups: Vec<(Host, Vec<OsString>)> = Vec::new();
     for place in places {
+        let forgotten = forgotten_colon(place, copy.last(&flags::SSH_CONFIG));
+        forgotten.iter().for_each(|warning| show::stderr().error(warning));
         let host = parse_operand(place)?.host;
         match groups.iter_mut().find(|(other, _)| *other == host) {
             Some((_, group)) => group.push(place.clone()),

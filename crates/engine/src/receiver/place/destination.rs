@@ -249,7 +249,8 @@ pub fn pipe(
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
         return Err(RefusedRequest::usage(
-            "a pipe takes one file\nfor a directory, copy tar's output: haul --pipe i 'tar -cf - tree' TARGET".into(),
+            "a pipe takes one file\nfor a directory, copy tar's output: haul --pipe i 'HOST:tar -cf - DIR' TARGET"
+                .into(),
         ));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
