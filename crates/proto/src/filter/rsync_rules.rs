@@ -4,7 +4,7 @@
 //! The expanded text has one rule for each NUL-terminated line: `+`, `-` or `:`, modifiers, a space, and the pattern or
 //! the name of the file to read in each directory.
 
-use std::fmt;
+use std::{fmt, io};
 
 use super::pattern::PATTERN_MAX;
 use super::rsync_rule::RsyncAction;
@@ -85,8 +85,8 @@ pub enum RsyncRuleOption {
 
 /// What rules need besides their text.
 pub struct RsyncSurroundings<'r> {
-    /// Reads a file by its name as typed.
-    pub read: &'r mut dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>>,
+    /// Reads a file by its name as typed. `InvalidInput` is the error of a file outside the directory.
+    pub read: &'r mut dyn FnMut(&[u8]) -> io::Result<Vec<u8>>,
     /// Additional patterns of `-C`, between spaces: `~/.cvsignore` and `$CVSIGNORE`.
     pub cvs: &'r [u8],
     /// Whether NUL separates the lines of files (`--from0`).
@@ -155,7 +155,7 @@ enum RsyncRuleFault {
     #[error("cannot read the file that this rule names")]
     ReadNamed,
     #[error("cannot read {}: {error}", escape(.file))]
-    Read { file: Vec<u8>, error: std::io::Error },
+    Read { file: Vec<u8>, error: io::Error },
 }
 
 /// A rule of the expansion.
@@ -215,7 +215,7 @@ impl RsyncRules {
     pub fn of_directory(
         text: &[u8],
         modifiers: RsyncModifiers,
-        read: &mut dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>>,
+        read: &mut dyn FnMut(&[u8]) -> io::Result<Vec<u8>>,
     ) -> Result<Self, RsyncRuleError> {
         let surroundings = RsyncSurroundings { read, cvs: b"", has_nul_lines: false };
         let mut expansion = RuleExpansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
@@ -343,6 +343,9 @@ impl RuleExpansion<'_> {
                 let is_named_there = self.place.is_some();
                 self.place = Some(RulePlace { file: escape(name), line: number, is_named_there });
                 return Err(match fault {
+                    RsyncRuleFault::Read { error, .. } if error.kind() == io::ErrorKind::InvalidInput => {
+                        RsyncRuleFault::Outside
+                    }
                     RsyncRuleFault::Read { .. } => RsyncRuleFault::ReadNamed,
                     fault => fault,
                 });
@@ -396,7 +399,7 @@ mod tests {
             b"outer" => Ok(b"- a\n. bad\n".to_vec()),
             b"lost" => Ok(b". secret".to_vec()),
             b"bad" => Ok(b"- a\r\n\r\nb\n".to_vec()),
-            _ => Err(std::io::ErrorKind::NotFound.into()),
+            _ => Err(io::ErrorKind::NotFound.into()),
         };
         let surroundings = RsyncSurroundings { read: &mut read, cvs: b"! mine", has_nul_lines: false };
         let options = options.iter().map(|(option, text)| (*option, text.as_bytes()));
