@@ -34,7 +34,6 @@ use crate::policy::audit::AuditAction;
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, size_of};
-use crate::receiver::links::hard_links::FirstLink;
 use crate::receiver::place::copy_locks::LockEvent;
 use crate::receiver::place::destination::{Destination, DestinationKind};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
@@ -379,15 +378,11 @@ impl ReceiverCopy {
         position: &EntryPosition,
         entry: &Entry,
         decided: &EntryDecision,
-        first: &FirstLink,
+        first_name: Vec<u8>,
     ) {
         if let Some(change) = decided.change {
-            let first_name = Some(first.dir.path_of(first.name.as_bytes()));
-            self.report_item(
-                || self.relative(position),
-                ReportedEntry { first_name, ..ReportedEntry::from(entry) },
-                change,
-            );
+            let reported = ReportedEntry { first_name: Some(first_name), ..ReportedEntry::from(entry) };
+            self.report_item(|| self.relative(position), reported, change);
         }
     }
 

@@ -51,7 +51,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
     run_line(words).unwrap_or_else(|error| {
         let status = match () {
             () if error.is::<UsageError>() => status::USAGE,
-            () if error.is::<FileError>() => status::FILE_IO,
+            () if error.is::<UnreadableRules>() => status::FILE_IO,
             () => status::PARTIAL,
         };
         let mut stderr = io::stderr();
@@ -65,15 +65,15 @@ pub fn run(words: Vec<OsString>) -> u8 {
 
 /// A file that an option names cannot be read.
 #[derive(Debug)]
-struct FileError(String);
+struct UnreadableRules(String);
 
-impl fmt::Display for FileError {
+impl fmt::Display for UnreadableRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for FileError {}
+impl std::error::Error for UnreadableRules {}
 
 fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if let Some(task) = worker_task(&words) {
@@ -147,7 +147,7 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     let rules: Vec<_> = meaning.rules.iter().map(|(kind, rule)| (*kind, rule.as_slice())).collect();
     if !rules.is_empty() {
         let rules = rsync_rules(rules, meaning.is_null, links).map_err(|error| match error.is_unreadable() {
-            true => FileError(error.to_string()).into(),
+            true => UnreadableRules(error.to_string()).into(),
             false => anyhow::Error::from(UsageError::new(error.to_string())),
         })?;
         plan.copy.options.source.filters.lists.push(rules);
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn each_source_has_its_base_before_the_first_mark() {
         let marked = |source: &str| with_marked_base(OsStr::new(source)).into_string().unwrap();
-        assert_eq!(["a/b", "./a/", "/a", "x/./a/./b"].map(marked), ["././a/b", "././a/", "/./a", "x/./a/./b"]);
+        assert_eq!(["a/b", "./a/", "/a", "x/./a/./b"].map(marked), ["././a/b", "./././a/", "/./a", "x/./a/./b"]);
         assert_eq!(["x/./", "/", "h:a", "h:/x/.//a"].map(marked), ["x/./.", "/./.", "h:././a", "h:/x/./a"]);
     }
 }
