@@ -469,6 +469,7 @@ fn worker_messages() -> Vec<WorkerMessage> {
             item: replaced(),
             size: Some(300),
             modified: Some(Timestamp { seconds: 1_600_000_000, nanoseconds: 7 }),
+            first_name: Some(b"a/c".to_vec()),
         }),
         WorkerMessage::Delta(DeltaCounters { files: 1, bytes: 1 << 40, ..DeltaCounters::default() }),
         WorkerMessage::Work(Box::new(work())),

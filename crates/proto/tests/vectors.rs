@@ -527,6 +527,7 @@ fn item() -> WorkerMessage {
         item: ItemChange { what: EntryKind::File, change: ChangeKind::Replaced(reasons) },
         size: Some(300),
         modified: Some(Timestamp { seconds: 1_600_000_000, nanoseconds: 7 }),
+        first_name: None,
     })
 }
 

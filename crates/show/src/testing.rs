@@ -55,6 +55,7 @@ pub fn every_event() -> Vec<Event> {
             item: ItemChange { what: EntryKind::Directory, change: ChangeKind::Removed },
             size: None,
             modified: None,
+            first_name: None,
         }),
         Event::SourceChanged { path: b"run7/log".to_vec(), change: SourceChange::Grew },
         Event::FileFailed { path: b"run7/b".to_vec(), host: "db1".into(), message: "no space left\nfree some".into() },

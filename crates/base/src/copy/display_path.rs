@@ -19,6 +19,12 @@ pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
+/// The base that a path marks by its first `/./`, and the path below it. Without the mark, there is no base.
+pub fn marked_base(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = path.windows(3).position(|bytes| bytes == b"/./")?;
+    Some((&path[..=slash], &path[slash + 3..]))
+}
+
 /// What stands before the contents of `base` in paths: `a/` for `a/.` and `a//.`.
 pub fn before_contents(base: &[u8]) -> &[u8] {
     let Some(directory) = base.strip_suffix(b"/.") else { return base };
@@ -50,6 +56,16 @@ mod tests {
         assert_eq!((below(b"a//.", b"b"), below(b"//.", b"b")), (b"a/b".to_vec(), b"/b".to_vec()));
         assert_eq!((below(b"a/.", b"b"), below(b"/.", b"b")), (b"a/b".to_vec(), b"/b".to_vec()));
         assert_eq!((below(b"a/.", b""), below(b".", b"b")), (b"a/.".to_vec(), b"./b".to_vec()));
+    }
+
+    #[test]
+    fn the_first_mark_ends_the_base() {
+        assert_eq!(marked_base(b"a/b/./c/./d"), Some((&b"a/b/"[..], &b"c/./d"[..])));
+        assert_eq!(
+            (marked_base(b"/./x"), marked_base(b"././x")),
+            (Some((&b"/"[..], &b"x"[..])), Some((&b"./"[..], &b"x"[..])))
+        );
+        assert_eq!((marked_base(b"./x"), marked_base(b"x/.")), (None, None));
     }
 
     #[test]

@@ -23,8 +23,8 @@ impl Event {
         match self {
             Self::FileDone(FileReport { path, .. })
             | Self::Resumed(ResumeReport { path, .. })
-            | Self::SourceChanged { path, .. }
-            | Self::Item(ItemReport { path, .. }) => path.len(),
+            | Self::SourceChanged { path, .. } => path.len(),
+            Self::Item(ItemReport { path, first_name, .. }) => path.len() + first_name.as_ref().map_or(0, Vec::len),
             Self::Checksum { path, digest, .. } => path.len() + digest.len(),
             Self::FileFailed { path, host, message } => path.len() + host.len() + message.len(),
             Self::Skipped(SkipReport { path, reason }) => path.len() + reason.len(),
@@ -43,6 +43,11 @@ impl Event {
         }
     }
 }
+
+/// Why a source argument is skipped that does not exist.
+pub const MISSING: &str = "does not exist";
+/// Why a directory of its name is skipped.
+pub const NOT_EMPTY: &str = "is not empty, so it is kept";
 
 /// Most bytes of a difference: names of attributes, ranges.
 const DIFFERENCE_BYTES: usize = 16 << 10;

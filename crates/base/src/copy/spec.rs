@@ -267,6 +267,12 @@ pub struct SourceOptions {
     /// `--dirbase`: base of relative sources; their paths are recreated below the target.
     #[serde(skip)]
     pub base: Option<PathBuf>,
+    /// Each source has a base of its own, which ends at its first `/./`.
+    #[serde(skip)]
+    pub marks_bases: bool,
+    /// The target removes entries of the names of sources that do not exist.
+    #[serde(skip)]
+    pub removes_missing: bool,
 }
 
 /// Changes at the target.

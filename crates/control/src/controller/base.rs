@@ -2,9 +2,11 @@
 //! these paths from the command line; the ends only receive them.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
+use haul_base::copy::display_path::marked_base;
 use haul_base::copy::error::Error;
 use haul_base::copy::location::Location;
 use haul_base::copy::spec::CopySpec;
@@ -24,7 +26,12 @@ pub fn full_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
 
 /// Returns, for each source, its parent directories below the target; empty without a base.
 pub fn parents_of_sources(copy: &CopySpec) -> Result<Vec<Vec<Name>>, Error> {
+    let below_mark = |source: &Location| {
+        let below = marked_base(bytes(source)).map_or(&b""[..], |(_, below)| below);
+        source_parents(&Location { host: source.host.clone(), path: OsStr::from_bytes(below).into() })
+    };
     match &copy.options.source.base {
+        _ if copy.options.source.marks_bases => copy.sources.iter().map(below_mark).collect(),
         Some(_) => copy.sources.iter().map(source_parents).collect(),
         None => Ok(Vec::new()),
     }
@@ -106,6 +113,16 @@ mod tests {
             copy.sources.iter().map(|source| full_path(copy.options.source.base.as_deref(), source)).collect();
         let expected = ["/base/a", "/base/a/b/c", "/base/./a//b/", "/base/a/b/.", "/x/y", "/base/."];
         assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
+    }
+
+    #[test]
+    fn a_marked_source_is_below_its_own_base() {
+        let mut copy = copy(None, &["/x/./a/b", "y/./c/./d/.", "./.", "z/././e"]);
+        copy.options.source.marks_bases = true;
+        let shown = |names: &Vec<Name>| names.iter().map(Name::to_string).collect::<Vec<_>>().join("/");
+        assert_eq!(parents_of_sources(&copy).unwrap().iter().map(shown).collect::<Vec<_>>(), ["a", "c/d", "", ""]);
+        copy.sources[0].path = "/x/./../a".into();
+        assert!(matches!(parents_of_sources(&copy), Err(Error::Usage(_))));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The Requests to both ends, from the copy's options.
 
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 
 use haul_base::copy::display_path::own_name;
@@ -34,6 +35,8 @@ pub struct SourceArguments {
     pub boot: [u8; 16],
     /// Whether one of them cannot be copied.
     pub is_missing: bool,
+    /// The numbers of those whose names are removed at the target, since they do not exist.
+    pub removed: Vec<u32>,
 }
 
 /// Composes the Request to the source.
@@ -45,6 +48,7 @@ pub fn source_request(copy: &CopySpec, settings: SessionSettings, rate_bytes_per
         operands: copy.sources.iter().map(|source| full_path(base, source)).collect(),
         listed: copy.list.is_some(),
         base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
+        marks_bases: options.source.marks_bases,
         recursive: options.source.recursive,
         links: options.source.symlinks,
         // A sync keeps a named link, as rsync does; a copy follows it, as cp -r and scp do.
@@ -99,6 +103,7 @@ pub fn target_request(
         filters: options.source.filters.clone(),
         write: WriteOptions { overwrite: overwrite(options, earlier), ..options.target.write },
         below: arguments.below,
+        missing: arguments.removed,
         storage: options.storage.target,
         partial: options.target.partial.clone(),
         fsync: match (options.storage.fsync, options.integrity.verify) {
@@ -158,6 +163,20 @@ fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
         Some(PipeEnd::Named) => PipeKind::Named,
         Some(PipeEnd::Growing(quiet)) => PipeKind::Growing(u32::try_from(quiet.as_secs()).unwrap_or(u32::MAX)),
     }
+}
+
+/// Names the arguments that do not exist, of these `missing` paths, and returns their numbers.
+pub fn name_missing(operands: &mut [TargetOperand], copy: &CopySpec, missing: &HashSet<Vec<u8>>) -> Vec<u32> {
+    let base = copy.options.source.base.as_deref();
+    let mut removed = Vec::new();
+    for ((operand, typed), number) in operands.iter_mut().zip(&copy.sources).zip(0..) {
+        let name = own_name(&typed.path).filter(|_| missing.contains(&full_path(base, typed)));
+        if let Some(name) = name.and_then(|name| Name::new(name.as_bytes()).ok()) {
+            operand.name = Some(name);
+            removed.push(number);
+        }
+    }
+    removed
 }
 
 /// Whether the source offers only requested names, and directories only with `-r`. Names come from the command line, so

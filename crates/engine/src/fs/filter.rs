@@ -144,7 +144,7 @@ pub fn add_merged_files(
         if let Some(text) = read(dir, &name).map_err(|error| unread(&name, &error))? {
             let mut read_other = |other: &[u8]| {
                 let other = other.strip_prefix(b"./").unwrap_or(other);
-                let other = Name::new(other).map_err(|_| io::Error::other("not in the same directory"))?;
+                let other = Name::new(other).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
                 read(dir, &other)?.ok_or_else(|| io::ErrorKind::NotFound.into())
             };
             let expanded = RsyncRules::of_directory(&text, modifiers, &mut read_other).map(|rules| rules.text());

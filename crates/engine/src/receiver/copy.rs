@@ -286,7 +286,7 @@ impl ReceiverCopy {
     pub(super) fn report_item(
         &self,
         relative: impl FnOnce() -> Vec<u8>,
-        ReportedEntry { what, size, modified }: ReportedEntry,
+        ReportedEntry { what, size, modified, first_name }: ReportedEntry,
         change: ChangeKind,
     ) {
         let tally = &self.reporter.sync;
@@ -311,6 +311,7 @@ impl ReceiverCopy {
                 item: ItemChange { what, change },
                 size,
                 modified,
+                first_name: first_name.map(|first| self.destination.path(&first)),
             }));
         }
     }
@@ -329,18 +330,20 @@ pub(super) struct ReportedEntry {
     pub size: Option<u64>,
     /// Time of last modification at the source.
     pub modified: Option<Timestamp>,
+    /// Path of the file's first name below the destination, of a further one.
+    pub first_name: Option<Vec<u8>>,
 }
 
 impl ReportedEntry {
     /// An entry that the source does not have.
     pub fn without_source(what: EntryKind) -> Self {
-        Self { what, size: None, modified: None }
+        Self { what, size: None, modified: None, first_name: None }
     }
 }
 
 impl From<&Entry> for ReportedEntry {
     fn from(Entry { kind, meta, .. }: &Entry) -> Self {
-        Self { what: kind.into(), size: size_of(kind), modified: Some(meta.modified) }
+        Self { what: kind.into(), size: size_of(kind), modified: Some(meta.modified), first_name: None }
     }
 }
 
@@ -366,6 +369,20 @@ impl ReceiverCopy {
     pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
             self.report_item(|| self.relative(position), entry.into(), change);
+        }
+    }
+
+    /// As [`Self::report_decision`], for a further name of a file.
+    pub(crate) fn report_link(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        decided: &EntryDecision,
+        first_name: Vec<u8>,
+    ) {
+        if let Some(change) = decided.change {
+            let reported = ReportedEntry { first_name: Some(first_name), ..ReportedEntry::from(entry) };
+            self.report_item(|| self.relative(position), reported, change);
         }
     }
 

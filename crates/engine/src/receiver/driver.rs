@@ -347,6 +347,7 @@ impl TargetReceiver {
                 if let Some(names) = names {
                     self.parts.removals.sweep(&handle, dir, names, scope.as_ref(), complete);
                 }
+                self.parts.tree.finish_again(dir, *fresh, meta);
                 self.parts.removals.removes_only() && self.parts.metadata.leave_unchanged(dir)
                     || self.parts.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())
             }

@@ -186,6 +186,7 @@ impl TargetReceiver {
                 Some(messages.iter().map(|message| message.encode(self.parts.copy.request.settings.number)).collect())
             }
             SessionOutput::Finished => {
+                self.parts.removals.remove_missing_operands();
                 self.parts.removals.remove_extraneous_after();
                 self.parts.tree.finish_parents();
                 self.parts.metadata.finish_destination();

@@ -33,7 +33,7 @@ use crate::source::hard_links::{LinkCharge, LinkedFiles};
 use crate::source::input_file::InputFile;
 use crate::source::list_batches::PendingBatches;
 use crate::source::operand_parents::OperandParents;
-use crate::source::operands::{OperandKind, OperandOpener, OperandRoot, operand_links};
+use crate::source::operands::{OperandKind, OperandOpener, OperandRoot, base_of, operand_links};
 use crate::source::path::SourcePath;
 use crate::source::removable::RemovableFile;
 
@@ -87,7 +87,7 @@ fn walk(source: &Source) {
         skipping: 0,
         linked: LinkedFiles::default(),
         digester: WalkDigester::default(),
-        parents: source.request.base.as_deref().map(OperandParents::new),
+        parents: OperandParents::default(),
         untold: UnreportedExclusions::default(),
     };
     if offers.all(&ahead).is_none() {
@@ -117,7 +117,7 @@ struct OfferBuilder<'s> {
     linked: LinkedFiles,
     digester: WalkDigester,
     /// Directories above source arguments with a base.
-    parents: Option<OperandParents>,
+    parents: OperandParents,
 }
 
 /// An entered directory.
@@ -194,7 +194,7 @@ impl OfferBuilder<'_> {
 
     fn operand(&mut self, operand: &OfferedOperand, root: &OperandRoot, ahead: &Prefetcher) -> Option<()> {
         let filter = self.source.walk.filter.as_ref();
-        let path = root.transfer_path(&operand.path, self.source.request.base.as_deref());
+        let path = root.transfer_path(&operand.path, &self.source.request);
         let is_directory = matches!(root.kind, OperandKind::Directory(_));
         if filter.is_some_and(|filter| filter.hides_operand(&path, is_directory)) {
             self.source.reporter.filtered(1);
@@ -591,8 +591,8 @@ impl OfferBuilder<'_> {
     /// Offers an entry once the window allows.
     fn offer(&mut self, mut entry: Entry, item: SourceEntry) -> Option<EntryId> {
         let source = self.source;
-        if let (EntryLocation::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
-            let above = parents.metadata(&item.operand);
+        if let (EntryLocation::Operand(_), Some(base)) = (&entry.place, base_of(&source.request, &item.operand)) {
+            let above = self.parents.metadata(base, &item.operand);
             above.iter().for_each(|meta| source.report_owners(meta));
             if !above.is_empty() {
                 entry.more.get_or_insert_default().parents = above;

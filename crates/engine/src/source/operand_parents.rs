@@ -1,7 +1,7 @@
-//! Metadata of the directories above a source argument, which the target recreates (`--dirbase`).
+//! Metadata of the directories between a source argument and its base, which the target recreates.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use haul_proto::entry_extras::EntryExtras;
 
 use crate::fs::{FileStat, lookup};
 
-/// Directories between the base and the source arguments.
+/// Directories between source arguments and their bases.
+#[derive(Default)]
 pub struct OperandParents {
-    base: PathBuf,
-    /// Metadata from a directory up to the base, for the latest [`KNOWN_MAX`] directories.
-    known: HashMap<PathBuf, Vec<EntryMetadata>>,
+    /// Metadata from a directory up to its base, for the latest [`KNOWN_MAX`] directories as they are written.
+    known: HashMap<OsString, Vec<EntryMetadata>>,
     /// The directory above the latest source argument.
     latest: PathBuf,
 }
@@ -23,14 +23,9 @@ pub struct OperandParents {
 const KNOWN_MAX: usize = 1024;
 
 impl OperandParents {
-    /// For source arguments below this directory.
-    pub fn new(base: &[u8]) -> Self {
-        Self { base: OsStr::from_bytes(base).into(), known: HashMap::new(), latest: PathBuf::new() }
-    }
-
     /// Metadata of the directories above this source argument, nearest first, up to the base or one without permission. Empty if
     /// the directory above it is that of the argument before: it exists at the target by then.
-    pub fn metadata(&mut self, operand: &[u8]) -> Vec<EntryMetadata> {
+    pub fn metadata(&mut self, base: &[u8], operand: &[u8]) -> Vec<EntryMetadata> {
         let path = Path::new(OsStr::from_bytes(operand));
         // `dir/.` names the contents of `dir`.
         let nearest = if own_name(path).is_some() { path.parent() } else { Some(path) };
@@ -38,17 +33,17 @@ impl OperandParents {
             return Vec::new();
         };
         nearest.clone_into(&mut self.latest);
-        if let Some(known) = self.known.get(nearest) {
+        if let Some(known) = self.known.get(nearest.as_os_str()) {
             return known.clone();
         }
-        let is_below = |dir: &&Path| dir.starts_with(&self.base);
+        let is_below = |dir: &&Path| dir.starts_with(OsStr::from_bytes(base));
         let meta = |dir: &Path| lookup::stat(dir).ok().map(|found| FileStat::from(&found).meta);
         let above = nearest.ancestors().take_while(is_below).map_while(meta);
         let above: Vec<_> = above.take(EntryExtras::PARENTS_MAX).collect();
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
-        self.known.insert(nearest.to_owned(), above.clone());
+        self.known.insert(nearest.as_os_str().to_owned(), above.clone());
         above
     }
 }
@@ -69,7 +64,8 @@ mod tests {
             set_permissions(base.join(dir), Permissions::from_mode(mode)).unwrap();
         }
         let bytes = |path: &str| base.join(path).into_os_string().into_encoded_bytes();
-        let mut parents = OperandParents::new(base.as_os_str().as_bytes());
+        let mut parents = OperandParents::default();
+        let base_bytes = base.as_os_str().as_bytes();
         for (operand, expected) in [
             ("a/b/file", &[0o711, 0o750, 0o700][..]),
             ("a/b/other", &[]),
@@ -79,9 +75,9 @@ mod tests {
             ("file", &[0o700]),
             ("gone/file", &[]),
         ] {
-            let modes: Vec<_> = parents.metadata(&bytes(operand)).iter().map(|meta| meta.mode).collect();
+            let modes: Vec<_> = parents.metadata(base_bytes, &bytes(operand)).iter().map(|meta| meta.mode).collect();
             assert_eq!(modes, expected, "{operand}");
         }
-        assert_eq!(parents.metadata(temp.path().join("elsewhere/file").as_os_str().as_bytes()), []);
+        assert_eq!(parents.metadata(base_bytes, temp.path().join("elsewhere/file").as_os_str().as_bytes()), []);
     }
 }

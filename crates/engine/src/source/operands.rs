@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_base::copy::display_path::own_name;
+use haul_base::copy::display_path::{marked_base, own_name};
 use haul_base::copy::{End, null};
 use haul_base::sys::describe::describe;
 use haul_proto::entry::{EntryMetadata, SpecialFile};
@@ -75,8 +75,8 @@ impl OperandRoot {
     }
 
     /// The path from the root of the transfer, to which rsync's rules apply.
-    pub fn transfer_path(&self, path: &[u8], base: Option<&[u8]>) -> Vec<Name> {
-        transfer_path(self.name.as_ref(), path, base)
+    pub fn transfer_path(&self, path: &[u8], request: &SourceRequest) -> Vec<Name> {
+        transfer_path(self.name.as_ref(), path, request)
     }
 
     /// The source argument as sent to the target.
@@ -125,11 +125,19 @@ impl OperandRoot {
     }
 }
 
-fn transfer_path(name: Option<&Name>, path: &[u8], base: Option<&[u8]>) -> Vec<Name> {
+fn transfer_path(name: Option<&Name>, path: &[u8], request: &SourceRequest) -> Vec<Name> {
     let below = |base| Path::new(OsStr::from_bytes(path)).strip_prefix(OsStr::from_bytes(base)).ok();
-    match base.and_then(below) {
+    match base_of(request, path).and_then(below) {
         Some(below) => below.iter().filter_map(|name| Name::new(name.as_bytes()).ok()).collect(),
         None => name.cloned().into_iter().collect(),
+    }
+}
+
+/// The base that a source argument is relative to, if any.
+pub fn base_of<'a>(request: &'a SourceRequest, operand: &'a [u8]) -> Option<&'a [u8]> {
+    match request.marks_bases {
+        true => marked_base(operand).map(|(base, _)| base),
+        false => request.base.as_deref(),
     }
 }
 
@@ -401,7 +409,7 @@ impl<'a> OperandOpener<'a> {
         let name = entry_name(path)?;
         let parent = self.parent_of(path).ok()?;
         let seen = WalkLookup::at(&parent, &name, FollowLinks::Itself, self.symlinks).ok()?;
-        let depth = transfer_path(Some(&name), path.as_os_str().as_bytes(), self.request.base.as_deref()).len();
+        let depth = transfer_path(Some(&name), path.as_os_str().as_bytes(), self.request).len();
         // What a link leads to is looked up as a whole.
         let seen = seen.judge(&parent, &name, self.symlinks, depth.saturating_sub(1)).ok()?;
         (seen.links == FollowLinks::Itself).then_some((parent, name, seen))

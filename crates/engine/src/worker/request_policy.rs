@@ -76,6 +76,8 @@ impl ClientLimits {
             operands,
             listed,
             base,
+            // A base is the first part of a source argument, which is inside the directory.
+            marks_bases: _,
             recursive: _,
             links,
             // A link that is an argument and not kept is refused by the confined lookup.
@@ -152,6 +154,7 @@ impl ClientLimits {
             filters: _,
             write: WriteOptions { overwrite, modes, check_space: _, striping: _ },
             below: _,
+            missing,
             metadata,
             verify: _,
             // `check_target_access` refuses it for a directory without read access.
@@ -173,6 +176,9 @@ impl ClientLimits {
             return self.hold_settings(settings);
         }
         self.limit_use_of_existing(delta, sync)?;
+        if !missing.is_empty() && self.access != ServedAccess::Both {
+            return Err(self.forbidden(ForbiddenAct::ExistingEntries));
+        }
         if self.access == ServedAccess::Create {
             let act = change_of_existing(*overwrite, sync, &metadata.preserve);
             let act = act.or(range.is_some().then_some(ForbiddenAct::Ranges));

@@ -4,6 +4,8 @@
 //! The expanded text has one rule for each NUL-terminated line: `+`, `-` or `:`, modifiers, a space, and the pattern or
 //! the name of the file to read in each directory.
 
+use std::{fmt, io};
+
 use super::pattern::PATTERN_MAX;
 use super::rsync_rule::RsyncAction;
 use crate::path::{Name, escape};
@@ -83,8 +85,8 @@ pub enum RsyncRuleOption {
 
 /// What rules need besides their text.
 pub struct RsyncSurroundings<'r> {
-    /// Reads a file by its name as typed.
-    pub read: &'r mut dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>>,
+    /// Reads a file by its name as typed. `InvalidInput` is the error of a file outside the directory.
+    pub read: &'r mut dyn FnMut(&[u8]) -> io::Result<Vec<u8>>,
     /// Additional patterns of `-C`, between spaces: `~/.cvsignore` and `$CVSIGNORE`.
     pub cvs: &'r [u8],
     /// Whether NUL separates the lines of files (`--from0`).
@@ -93,12 +95,39 @@ pub struct RsyncSurroundings<'r> {
 
 /// Error of a rule.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{fault}", place.as_ref().map(|(file, line)| format!("{file}, line {line}: ")).unwrap_or_default())]
+#[error("{}{fault}", place.as_ref().map(RulePlace::to_string).unwrap_or_default())]
 pub struct RsyncRuleError {
     /// Number of the option, from 0.
     pub option: usize,
-    place: Option<(String, usize)>,
+    place: Option<RulePlace>,
     fault: RsyncRuleFault,
+}
+
+impl RsyncRuleError {
+    /// Whether a file that an option names cannot be read.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self.fault, RsyncRuleFault::Read { .. } | RsyncRuleFault::ReadNamed)
+    }
+}
+
+/// The line with an error in a file that an option or a directory names. Names and texts that only files contain are
+/// not shown: a peer may choose what is read as rules.
+#[derive(Debug)]
+struct RulePlace {
+    /// Empty for a directory's file, whose name the caller shows.
+    file: String,
+    line: usize,
+    /// The error is in a file that this line names.
+    is_named_there: bool,
+}
+
+impl fmt::Display for RulePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, is_named_there } = self;
+        let comma = if file.is_empty() { "" } else { ", " };
+        let named = if *is_named_there { "in the file named there: " } else { "" };
+        write!(f, "{file}{comma}line {line}: {named}")
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -121,8 +150,12 @@ enum RsyncRuleFault {
     Sides,
     #[error("merge-file include depth limit exceeded: {MERGE_DEPTH_MAX} files")]
     Depth,
+    #[error("the file is outside its directory")]
+    Outside,
+    #[error("cannot read the file that this rule names")]
+    ReadNamed,
     #[error("cannot read {}: {error}", escape(.file))]
-    Read { file: Vec<u8>, error: std::io::Error },
+    Read { file: Vec<u8>, error: io::Error },
 }
 
 /// A rule of the expansion.
@@ -182,7 +215,7 @@ impl RsyncRules {
     pub fn of_directory(
         text: &[u8],
         modifiers: RsyncModifiers,
-        read: &mut dyn FnMut(&[u8]) -> std::io::Result<Vec<u8>>,
+        read: &mut dyn FnMut(&[u8]) -> io::Result<Vec<u8>>,
     ) -> Result<Self, RsyncRuleError> {
         let surroundings = RsyncSurroundings { read, cvs: b"", has_nul_lines: false };
         let mut expansion = RuleExpansion { rules: Self::default(), first: 0, depth: 0, place: None, surroundings };
@@ -220,7 +253,7 @@ struct RuleExpansion<'r> {
     first: usize,
     depth: usize,
     /// Where an error is, if in a file.
-    place: Option<(String, usize)>,
+    place: Option<RulePlace>,
     surroundings: RsyncSurroundings<'r>,
 }
 
@@ -261,6 +294,9 @@ impl RuleExpansion<'_> {
             RsyncAction::Merge => self.merge(argument, RuleTemplate { modifiers, has_old_prefixes: false })?,
             RsyncAction::DirMerge => {
                 Name::new(name).map_err(|_| RsyncRuleFault::Name)?;
+                if argument.split(|byte| *byte == b'/').any(|name| name == b"..") {
+                    return Err(RsyncRuleFault::Outside);
+                }
                 self.rules.push(b':', modifiers, name);
             }
             _ if own.has(b'C') => self.add_cvs_patterns(modifiers)?,
@@ -304,8 +340,15 @@ impl RuleExpansion<'_> {
             if !matches!(line, [] | [b'#' | b';', ..])
                 && let Err(fault) = self.add(line, template)
             {
-                self.place.get_or_insert_with(|| (escape(name), number));
-                return Err(fault);
+                let is_named_there = self.place.is_some();
+                self.place = Some(RulePlace { file: escape(name), line: number, is_named_there });
+                return Err(match fault {
+                    RsyncRuleFault::Read { error, .. } if error.kind() == io::ErrorKind::InvalidInput => {
+                        RsyncRuleFault::Outside
+                    }
+                    RsyncRuleFault::Read { .. } => RsyncRuleFault::ReadNamed,
+                    fault => fault,
+                });
             }
         }
         Ok(())
@@ -353,8 +396,10 @@ mod tests {
             b"patterns" => Ok(b"- a\n+ b\nc\n!\nd".to_vec()),
             b"words" => Ok(b"a -_b\t!".to_vec()),
             b"deep" => Ok(b". deep".to_vec()),
+            b"outer" => Ok(b"- a\n. bad\n".to_vec()),
+            b"lost" => Ok(b". secret".to_vec()),
             b"bad" => Ok(b"- a\r\n\r\nb\n".to_vec()),
-            _ => Err(std::io::ErrorKind::NotFound.into()),
+            _ => Err(io::ErrorKind::NotFound.into()),
         };
         let surroundings = RsyncSurroundings { read: &mut read, cvs: b"! mine", has_nul_lines: false };
         let options = options.iter().map(|(option, text)| (*option, text.as_bytes()));
@@ -409,6 +454,9 @@ mod tests {
             (". deep", "merge-file include depth limit"),
             (". none", "cannot read none"),
             (". bad", "bad, line 3: not an rsync"),
+            (". outer", "outer, line 2: in the file named there: not an rsync"),
+            (". lost", "lost, line 1: cannot read the file that this rule names"),
+            (": ../a", "outside its directory"),
         ] {
             let error = expanded(&[(RsyncRuleOption::Filter, rule)]).unwrap_err();
             assert!(error.contains(said), "{rule}: {error}");

@@ -206,6 +206,8 @@ wire_struct! {
         pub size: Option<u64> as Optional(ReportFigure),
         /// Time of last modification at the source; `None` of what is removed, and of a created destination.
         pub modified: Option<Timestamp> as Optional(OfType),
+        /// Path at the target of the file's first name, of a further one.
+        pub first_name: Option<Vec<u8>> as Optional(ShownPath),
     }
 }
 
@@ -375,6 +377,7 @@ pub(super) mod tests {
                 item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
                 size: Some(300),
                 modified: Some(Timestamp { seconds: -1, nanoseconds: 7 }),
+                first_name: Some(b"b".to_vec()),
             }),
             WorkerMessage::Synced(SyncCounters { removed: 7, ..SyncCounters::default() }),
             WorkerMessage::ListAck { before: 1 << 20 },

@@ -153,6 +153,8 @@ wire_struct! {
         /// Base directory (`--dirbase`) of relative source arguments. The target recreates the directories below it,
         /// with their modes at the source. Listed arguments are below it.
         pub base: Option<Vec<u8>> as DefaultIsNone(PATH),
+        /// Each source argument has a base of its own, which ends at its first `/./`.
+        pub marks_bases: bool,
         /// Copy directories with their contents.
         pub recursive: bool,
         /// Treatment of symbolic links.
@@ -256,6 +258,8 @@ wire_struct! {
         /// For each source argument, the directories to create below the target; then the target has to be a directory.
         /// Empty: arguments go where cp(1) would put them.
         pub below: Vec<Vec<Name>> as list(names(NAMES_MAX), OPERANDS_MAX, "operands"),
+        /// Source arguments, by their numbers, that do not exist: entries of their names are removed.
+        pub missing: Vec<u32> as list(OfType, OPERANDS_MAX, "operands"),
         /// The source's filters: extraneous entries that match them are left alone.
         pub filters: FilterOptions,
         /// Method of writing files.
@@ -399,6 +403,7 @@ mod tests {
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
                 listed: true,
                 base: Some(b"/data".to_vec()),
+                marks_bases: true,
                 links: Symlinks::Ignore,
                 skip: SkipOptions { unreadable: true, other_file_systems: true, ..SkipOptions::default() },
                 live: LiveSourceOptions { refuse_growing: true, ..LiveSourceOptions::default() },
@@ -425,6 +430,7 @@ mod tests {
                 metadata: MetadataOptions { rights: RightsOptions::ALL, ..MetadataOptions::default() },
                 verify: Verify::Memory,
                 below: vec![vec![], operand.name.iter().cloned().collect()],
+                missing: vec![1],
                 partial: PartialOptions { journal_dir: Some(b"/j".to_vec()), ..PartialOptions::default() },
                 fsync: Fsync::Data,
                 delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },

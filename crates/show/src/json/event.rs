@@ -289,7 +289,7 @@ impl<'a> JobLine<'a> {
             Event::Differs { path: _, host, differences } => {
                 Self::Differs { name, host, differences: differences.iter().map(DifferenceFields::from).collect() }
             }
-            Event::Item(ItemReport { path: _, item, size, modified }) => {
+            Event::Item(ItemReport { path: _, item, size, modified, first_name: _ }) => {
                 Self::Item { name, item: item.into(), bytes: *size, modified_ns: modified.map(nanoseconds) }
             }
             Event::Skipped(SkipReport { path: _, reason }) => Self::LeftOut { name, reason },

@@ -274,9 +274,9 @@ mod tests {
             Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors),
         );
         let modified = Some(Timestamp { seconds: -1, nanoseconds: 7 });
-        every_item()
-            .into_iter()
-            .for_each(|(path, item)| json.event(&Event::Item(ItemReport { path, item, size: Some(5), modified })));
+        every_item().into_iter().for_each(|(path, item)| {
+            json.event(&Event::Item(ItemReport { path, item, size: Some(5), modified, first_name: None }));
+        });
         let sync =
             SyncCounters { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6, left_at_source: 7 };
         json.finish(&Ok(Summary { sync, is_dry: true, ..example() })).unwrap();

@@ -36,7 +36,7 @@ fn desk(style: Style, copy: &CopySpec) -> Desk {
 
 fn begun(path: &str) -> Event {
     let item = ItemChange { what: EntryKind::File, change: ChangeKind::Made };
-    Event::Item(ItemReport { path: path.into(), item, size: None, modified: None })
+    Event::Item(ItemReport { path: path.into(), item, size: None, modified: None, first_name: None })
 }
 
 fn done(path: &str, size: u64, copied: bool) -> Event {

@@ -16,8 +16,20 @@ pub(super) struct Fields<'f> {
     pub digest: &'f str,
 }
 
+/// What the flags depend on besides the change.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FlagTerms {
+    /// `-t`.
+    pub keeps_times: bool,
+    /// `-c`.
+    pub compares_contents: bool,
+    /// The entry is a further name of a file.
+    pub is_link: bool,
+}
+
 /// The flags of `%i`: `YXcstpoguax`.
-pub(super) fn flags(what: EntryKind, change: ChangeKind, keeps_times: bool) -> String {
+pub(super) fn flags(what: EntryKind, change: ChangeKind, terms: FlagTerms) -> String {
+    let FlagTerms { keeps_times, compares_contents, is_link } = terms;
     let kind = match what {
         EntryKind::File => 'f',
         EntryKind::Directory => 'd',
@@ -25,16 +37,20 @@ pub(super) fn flags(what: EntryKind, change: ChangeKind, keeps_times: bool) -> S
         EntryKind::Special => 'S',
     };
     let (update, reasons) = match change {
+        ChangeKind::Made if is_link => return "hf+++++++++".to_owned(),
         ChangeKind::Made if what == EntryKind::File => return ">f+++++++++".to_owned(),
         ChangeKind::Made => return format!("c{kind}+++++++++"),
         ChangeKind::Linked => return format!("h{kind}+++++++++"),
         ChangeKind::Removed => return "*deleting  ".to_owned(),
+        ChangeKind::Replaced(reasons) if is_link => ('h', reasons),
         ChangeKind::Replaced(reasons) => (if what == EntryKind::File { '>' } else { 'c' }, reasons),
         ChangeKind::Adjusted(reasons) => ('.', reasons),
+        ChangeKind::Unchanged if is_link => return "hf         ".to_owned(),
         ChangeKind::Unchanged | ChangeKind::Kept => return format!(".{kind}         "),
     };
     let flag = |reason: ChangeReasons, letter: char| if reasons.has(reason) { letter } else { '.' };
-    let content = flag(ChangeReasons::CONTENT, 'c');
+    let has_other_data = compares_contents && update == '>';
+    let content = if has_other_data { 'c' } else { flag(ChangeReasons::CONTENT, 'c') };
     let size = flag(ChangeReasons::SIZE, 's');
     // The time of a transfer is its own.
     let time = match (keeps_times, change) {
@@ -43,7 +59,9 @@ pub(super) fn flags(what: EntryKind, change: ChangeKind, keeps_times: bool) -> S
     };
     let [mode, owner] = [flag(ChangeReasons::MODE, 'p'), flag(ChangeReasons::OWNER, 'o')];
     let attributes = flag(ChangeReasons::ATTRIBUTES, 'x');
-    format!("{update}{kind}{content}{size}{time}{mode}{owner}...{attributes}")
+    let differences = format!("{content}{size}{time}{mode}{owner}...{attributes}");
+    let is_equal = is_link && differences.bytes().all(|byte| byte == b'.');
+    format!("{update}{kind}{}", if is_equal { "         " } else { &differences })
 }
 
 /// A figure of `-h`: in units of 1000 with two decimals.
@@ -113,6 +131,25 @@ mod tests {
 
     #[test]
     fn an_unchanged_entry_has_blank_flags() {
-        assert_eq!(flags(EntryKind::File, ChangeKind::Unchanged, true), ".f         ");
+        assert_eq!(flags(EntryKind::File, ChangeKind::Unchanged, FlagTerms::default()), ".f         ");
+    }
+
+    #[test]
+    fn checksums_tell_other_contents() {
+        let replaced = ChangeKind::Replaced(ChangeReasons::SIZE);
+        let flags = |terms| flags(EntryKind::File, replaced, terms);
+        let terms = FlagTerms { keeps_times: true, ..FlagTerms::default() };
+        assert_eq!(flags(terms), ">f.s.......");
+        assert_eq!(flags(FlagTerms { compares_contents: true, ..terms }), ">fcs.......");
+    }
+
+    #[test]
+    fn a_further_name_of_a_file_has_flags_of_its_own() {
+        let terms = FlagTerms { keeps_times: true, compares_contents: true, is_link: true };
+        let flags = |change| flags(EntryKind::File, change, terms);
+        let of_link = ChangeReasons::LINK;
+        assert_eq!([ChangeKind::Made, ChangeKind::Unchanged].map(flags), ["hf+++++++++", "hf         "]);
+        assert_eq!(flags(ChangeKind::Replaced(of_link)), "hf         ");
+        assert_eq!(flags(ChangeKind::Replaced(of_link.and(ChangeReasons::MODE, true))), "hf...p.....");
     }
 }

@@ -13,17 +13,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use haul_base::copy::display_path::marked_base;
 use haul_base::copy::error::{Error, Outcome};
-use haul_base::copy::event::{ChangeKind, EntryKind, Event, ItemChange, ItemReport, Observer};
+use haul_base::copy::event::{ChangeKind, EntryKind, Event, ItemChange, ItemReport, MISSING, NOT_EMPTY, Observer};
 use haul_base::copy::location::{Host, Location};
 use haul_base::copy::spec::{CopySpec, ParentMetadata};
-use haul_engine::fs::{MISSING, UNSAFE_LINK};
+use haul_engine::fs::UNSAFE_LINK;
 use haul_show::Show;
 use haul_show::output_place::OutputPlace;
 use haul_show::units::count;
 use rustix::fs::OFlags;
 
-use super::formats::{Fields, expand, flags, has};
+use super::formats::{Fields, FlagTerms, expand, flags, has};
 use super::listing::{list_line, made_path};
 use super::shown_name::{shown, with_bytes};
 use super::status;
@@ -44,8 +45,8 @@ pub struct RsyncLines {
     /// Whether the format contains `%i`.
     has_flags: bool,
     sources: Vec<Location>,
-    /// The base of relative sources.
-    base: Option<PathBuf>,
+    /// The bases of relative sources.
+    bases: Vec<PathBuf>,
     /// The target as its reports name it, without a slash at the end.
     target: Vec<u8>,
     status: Rc<Cell<u8>>,
@@ -56,6 +57,8 @@ pub struct RsyncLines {
     /// Files whose digest is due, by their paths below the target.
     undigested: HashMap<Vec<u8>, ItemReport>,
     lost: Option<io::Error>,
+    /// The status of the first error that ends rsync.
+    last: Option<u8>,
 }
 
 /// A line about an entry.
@@ -84,16 +87,22 @@ struct EntryTally {
 }
 
 impl EntryTally {
-    fn add(&mut self, item: &ItemChange) {
+    fn add(&mut self, report: &ItemReport) {
+        let item = &report.item;
         self.deleted += u64::from(item.change == ChangeKind::Removed);
         self.created += u64::from(item.change == ChangeKind::Made);
-        self.transferred += u64::from(item.what == EntryKind::File && is_transfer(item));
+        self.transferred += u64::from(item.what == EntryKind::File && is_transfer(item) && !is_further_name(report));
     }
 }
 
 /// Whether the entry, or its content, is new at the target.
 fn is_transfer(item: &ItemChange) -> bool {
     matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_))
+}
+
+/// Whether this is another name of a file, which is linked.
+fn is_further_name(ItemReport { item, size, .. }: &ItemReport) -> bool {
+    item.what == EntryKind::File && size.is_none() && item.change != ChangeKind::Removed
 }
 
 impl RsyncLines {
@@ -119,7 +128,7 @@ impl RsyncLines {
             format,
             style,
             sources: copy.sources.clone(),
-            base: copy.options.source.base.clone().filter(|_| copy.source_host() == &Host::Local),
+            bases: if copy.source_host() == &Host::Local { bases(copy) } else { Vec::new() },
             target: without_slash(copy.target.path.as_os_str().as_bytes()).to_vec(),
             status,
             started: Instant::now(),
@@ -127,6 +136,7 @@ impl RsyncLines {
             held: Some(Vec::new()),
             undigested: HashMap::new(),
             lost: None,
+            last: None,
         };
         let choices = std::mem::take(&mut lines.style.shown_choices);
         choices.iter().for_each(|choice| lines.print(choice));
@@ -174,12 +184,12 @@ impl RsyncLines {
     fn item(&mut self, item: &ItemReport) {
         let ItemReport { path, item: change, .. } = item;
         let Some(shown) = self.relative(path, change) else { return };
-        self.tally.add(change);
-        if self.style.digest.is_none() || self.style.is_dry || !(change.what == EntryKind::File && is_transfer(change))
-        {
+        self.tally.add(item);
+        let is_data = change.what == EntryKind::File && is_transfer(change) && !is_further_name(item);
+        if self.style.digest.is_none() || self.style.is_dry || !is_data {
             return self.show(item, shown, None);
         }
-        let key = match path.strip_prefix(&self.target[..]).and_then(|below| below.strip_prefix(b"/")) {
+        let key = match below_target(path, &self.target) {
             Some(below) => below.to_vec(),
             None => path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec(),
         };
@@ -195,8 +205,8 @@ impl RsyncLines {
         }
     }
 
-    fn show(&mut self, item: &ItemReport, path: Vec<u8>, digest: Option<&str>) {
-        let ItemReport { item, size, .. } = item;
+    fn show(&mut self, report: &ItemReport, path: Vec<u8>, digest: Option<&str>) {
+        let ItemReport { item, size, first_name, .. } = report;
         if self.style.lists_only {
             let line = self
                 .source_of(&path)
@@ -218,7 +228,9 @@ impl RsyncLines {
             let line = if self.has_flags { itemised.clone() } else { format!("deleting {name}") };
             return self.line(path, None, self.format.is_some().then_some(line), itemised);
         }
-        let mut flags = flags(item.what, item.change, self.style.keeps_times);
+        let is_link = is_further_name(report);
+        let RsyncMeaning { keeps_times, compares_contents, .. } = self.style;
+        let mut flags = flags(item.what, item.change, FlagTerms { keeps_times, compares_contents, is_link });
         if item.what == EntryKind::Special && self.is_device(path) {
             flags.replace_range(1..2, "D");
         }
@@ -228,11 +240,15 @@ impl RsyncLines {
         let digest = digest.unwrap_or(&blank);
         let link = if item.what == EntryKind::Symlink { self.text_of(path) } else { None };
         let link = link.map_or_else(String::new, |text| format!(" -> {text}"));
+        let link = match first_name {
+            Some(first) => format!(" => {}", shown(below_target(first, &self.target).unwrap_or(first))),
+            None => link,
+        };
         let format = self.format.as_ref().filter(|_| is_shown);
         let line = format.map(|format| {
             expand(format, &Fields { flags: &flags, name: &name, link: &link, size: size.unwrap_or(0), digest })
         });
-        let has_progress = self.style.has_progress && item.what == EntryKind::File && is_transfer(item);
+        let has_progress = self.style.has_progress && item.what == EntryKind::File && is_transfer(item) && !is_link;
         let progress =
             format!("\n{:>15} 100%    0.00kB/s    0:00:00 (xfr#{})", count(size.unwrap_or(0)), self.tally.transferred);
         let line = line.map(|line| line + if has_progress { &progress } else { "" });
@@ -308,7 +324,7 @@ impl RsyncLines {
 
     /// The path of an item from the target down, as rsync names it; `None` for a target that is only created.
     fn relative(&mut self, path: &[u8], item: &ItemChange) -> Option<Vec<u8>> {
-        let below = path.strip_prefix(&self.target[..]).and_then(|rest| rest.strip_prefix(b"/"));
+        let below = below_target(path, &self.target);
         if without_slash(path) != self.target {
             return Some(below.unwrap_or(path).to_vec());
         }
@@ -329,9 +345,9 @@ impl RsyncLines {
     /// A path at the source as rsync names it: from the directory of its source down, or from that itself if only its
     /// contents are copied.
     fn below_source<'p>(&self, path: &'p [u8]) -> &'p [u8] {
-        if let Some(base) = &self.base {
-            let below = path.strip_prefix(base.as_os_str().as_bytes());
-            return below.and_then(|below| below.strip_prefix(b"/")).unwrap_or(path);
+        if !self.bases.is_empty() {
+            let below = |base: &PathBuf| Path::new(OsStr::from_bytes(path)).strip_prefix(base).ok();
+            return self.bases.iter().find_map(below).map_or(path, |below| below.as_os_str().as_bytes());
         }
         let sources = self.sources.iter().map(|source| source.path.as_os_str().as_bytes());
         let roots =
@@ -354,8 +370,9 @@ impl RsyncLines {
     /// The entry at a local source.
     fn source_of(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
-        if let Some(base) = &self.base {
-            return Some(base.join(path));
+        if !self.bases.is_empty() {
+            let mut places = self.bases.iter().map(|base| base.join(path));
+            return places.find(|entry| entry.symlink_metadata().is_ok());
         }
         let local = self.sources.iter().filter(|source| source.host == Host::Local);
         local
@@ -366,6 +383,23 @@ impl RsyncLines {
             })
             .next()
     }
+}
+
+/// The bases that relative sources have.
+fn bases(copy: &CopySpec) -> Vec<PathBuf> {
+    let marked = |source: &Location| {
+        let (base, _) = marked_base(source.path.as_os_str().as_bytes())?;
+        Some(PathBuf::from(OsStr::from_bytes(base)))
+    };
+    match copy.options.source.marks_bases {
+        true => copy.sources.iter().filter_map(marked).collect(),
+        false => copy.options.source.base.iter().cloned().collect(),
+    }
+}
+
+/// The path of an item from the target down.
+fn below_target<'p>(path: &'p [u8], target: &[u8]) -> Option<&'p [u8]> {
+    path.strip_prefix(target).and_then(|rest| rest.strip_prefix(b"/"))
 }
 
 /// A path without slashes at its end; `/` stays.
@@ -386,10 +420,15 @@ impl Observer for RsyncLines {
             // A list or several sources may name one entry twice: rsync copies it once.
             Event::FileFailed { message, .. } if message.starts_with(NAMED_TWICE) => self.tally.skipped += 1,
             Event::FileFailed { path, message, .. } => {
+                self.last = self.last.or_else(|| status::of_file(message));
                 let what = message.lines().next().unwrap_or_default();
                 self.error(&format!("rsync: \"{}\": {what}", shown(path)));
             }
             Event::Skipped(skipped) if skipped.reason == MISSING => {}
+            Event::Skipped(skipped) if skipped.reason == NOT_EMPTY => {
+                let path = below_target(&skipped.path, &self.target).unwrap_or(&skipped.path);
+                self.print(&format!("cannot delete non-empty directory: {}", shown(path)));
+            }
             Event::Skipped(skipped) if skipped.reason == UNSAFE_LINK => {
                 let path = self.below_source(&skipped.path);
                 let text = self.text_of(path).unwrap_or_default();
@@ -436,7 +475,7 @@ impl Show for RsyncLines {
                 text.lines().for_each(|line| self.error(&format!("rsync: {line}")));
             }
         }
-        let status = status::of(outcome, failed);
+        let status = status::of(outcome, failed, self.last);
         if let Some(why) = status::words(status) {
             self.error(&format!("rsync error: {why} (code {status}) [haul]"));
         }

@@ -17,11 +17,13 @@ mod words;
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::rc::Rc;
 
+use haul_base::copy::display_path::marked_base;
 use haul_base::copy::spec::{ChecksumOptions, ChecksumReference, ParentMetadata, PartialOptions, Retries};
 use haul_control::operand::host_prefix;
 use haul_engine::fs::trusted_links::{LinkRules, open_directory};
@@ -47,7 +49,11 @@ use crate::resolve::{rsync_plan, rsync_rules};
 /// Runs rsync's command line. Returns rsync's exit status.
 pub fn run(words: Vec<OsString>) -> u8 {
     run_line(words).unwrap_or_else(|error| {
-        let status = if error.is::<UsageError>() { status::USAGE } else { status::PARTIAL };
+        let status = match () {
+            () if error.is::<UsageError>() => status::USAGE,
+            () if error.is::<UnreadableRules>() => status::FILE_IO,
+            () => status::PARTIAL,
+        };
         let mut stderr = io::stderr();
         for line in error.to_string().lines() {
             let _ = writeln!(stderr, "rsync: {line}");
@@ -56,6 +62,18 @@ pub fn run(words: Vec<OsString>) -> u8 {
         status
     })
 }
+
+/// A file that an option names cannot be read.
+#[derive(Debug)]
+struct UnreadableRules(String);
+
+impl fmt::Display for UnreadableRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UnreadableRules {}
 
 fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if let Some(task) = worker_task(&words) {
@@ -118,6 +136,8 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     plan.copy.options.metadata.executability = meaning.keeps_executability;
     plan.copy.options.metadata.preserve.without_capabilities = meaning.without_capabilities;
     plan.copy.options.source.skip.missing = meaning.ignores_missing;
+    plan.copy.options.source.removes_missing = meaning.removes_missing;
+    plan.copy.options.source.marks_bases = meaning.is_relative && meaning.files_from.is_none();
     plan.copy.options.source.skip.device_contents = true;
     plan.copy.options.source.live.restart_growing = true;
     // All kinds of entries are listed.
@@ -126,7 +146,10 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     plan.copy.options.source.skip.contents = !meaning.is_recursive && meaning.has_directories;
     let rules: Vec<_> = meaning.rules.iter().map(|(kind, rule)| (*kind, rule.as_slice())).collect();
     if !rules.is_empty() {
-        let rules = rsync_rules(rules, meaning.is_null, links).map_err(|error| UsageError::new(error.to_string()))?;
+        let rules = rsync_rules(rules, meaning.is_null, links).map_err(|error| match error.is_unreadable() {
+            true => UnreadableRules(error.to_string()).into(),
+            false => anyhow::Error::from(UsageError::new(error.to_string())),
+        })?;
         plan.copy.options.source.filters.lists.push(rules);
     }
     let sync = &mut plan.copy.options.target.sync;
@@ -246,29 +269,39 @@ fn anchor(meaning: &mut RsyncMeaning, operands: &mut Vec<OsString>, links: LinkR
         return Ok(());
     }
     let last = operands.len().saturating_sub(1);
-    let mut base: Option<Vec<u8>> = None;
     // The leading dot is an entry of its own: the target.
     let has_dot = operands[..last].iter().any(|source| {
         let path = &source.as_bytes()[host_prefix(source).len()..];
-        path.strip_prefix(b"./").is_some_and(|rest| !rest.is_empty() && !path.windows(3).any(|dots| dots == b"/./"))
+        path.strip_prefix(b"./").is_some_and(|rest| !rest.is_empty() && marked_base(path).is_none())
     });
     if has_dot && meaning.parents == ParentMetadata::All {
         meaning.parents = ParentMetadata::AllFromBase;
     }
-    for source in &mut operands[..last] {
-        let (host, path) = source.as_bytes().split_at(host_prefix(source).len());
-        let (of_path, rest) = match path.windows(3).position(|dots| dots == b"/./") {
-            Some(dots) => (&path[..=dots], &path[dots + 3..]),
-            None if path.starts_with(b"/") => (&b"/"[..], path),
-            None => (&b"."[..], path),
-        };
-        let of_source = [host, of_path].concat();
-        if *base.get_or_insert_with(|| of_source.clone()) != of_source {
-            return Err(UsageError::new("--relative is not supported for sources with different roots").into());
-        }
-        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-        *source = OsString::from_vec(if rest.is_empty() { b".".to_vec() } else { rest.to_vec() });
-    }
-    meaning.words.extend(base.map(|base| with("--dirbase", "", OsStr::from_bytes(&base))));
+    operands[..last].iter_mut().for_each(|source| *source = with_marked_base(source));
     Ok(())
+}
+
+/// A source of `-R` whose base ends at the first `/./`.
+fn with_marked_base(source: &OsStr) -> OsString {
+    let (host, path) = source.as_bytes().split_at(host_prefix(source).len());
+    let (base, below) = match marked_base(path) {
+        Some(marked) => marked,
+        None if path.starts_with(b"/") => (&b"/"[..], path),
+        None => (&b"./"[..], path),
+    };
+    let below = &below[below.iter().take_while(|byte| **byte == b'/').count()..];
+    let below = if below.is_empty() { b"." } else { below };
+    OsString::from_vec([host, base, b"./", below].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_source_has_its_base_before_the_first_mark() {
+        let marked = |source: &str| with_marked_base(OsStr::new(source)).into_string().unwrap();
+        assert_eq!(["a/b", "./a/", "/a", "x/./a/./b"].map(marked), ["././a/b", "./././a/", "/./a", "x/./a/./b"]);
+        assert_eq!(["x/./", "/", "h:a", "h:/x/.//a"].map(marked), ["x/./.", "/./.", "h:././a", "h:/x/./a"]);
+    }
 }

@@ -55,6 +55,8 @@ pub struct RsyncMeaning {
     pub files_from: Option<OsString>,
     /// `--ignore-missing-args`.
     pub ignores_missing: bool,
+    /// `--delete-missing-args`.
+    pub removes_missing: bool,
     /// `-E`.
     pub keeps_executability: bool,
     /// A rule (`-x`) excludes file capabilities.
@@ -82,6 +84,8 @@ pub struct RsyncMeaning {
     pub lists_unchanged: bool,
     /// Kept entries are named (`--info=skip`).
     pub shows_skipped: bool,
+    /// `-c`.
+    pub compares_contents: bool,
     /// `--ignore-existing`.
     pub keeps_existing: bool,
     /// The digest of `%C`.
@@ -146,7 +150,8 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         parents: if effective.is_off("implied-dirs") { ParentMetadata::Nothing } else { ParentMetadata::All },
         is_null: is_on("from0"),
         files_from: effective.argument("files-from").map(OsStr::to_owned),
-        ignores_missing: is_on("ignore-missing-args"),
+        ignores_missing: is_on("ignore-missing-args") || is_on("delete-missing-args"),
+        removes_missing: is_on("delete-missing-args"),
         keeps_executability: is_on("executability"),
         appends: is_on("append") || is_on("append-verify"),
         temp_dir: effective.argument("temp-dir").map(OsStr::to_owned),
@@ -160,6 +165,7 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         lists_unchanged: is_on("itemize-changes")
             && (effective.count("itemize-changes") > 1 || effective.count("verbose") > 1),
         shows_skipped: effective.shows("info", "skip") || effective.count("verbose") > 1,
+        compares_contents: is_on("checksum"),
         keeps_existing: is_on("ignore-existing"),
         digest: digest(&effective)?,
         shown_choices: choices(&effective),
@@ -173,6 +179,10 @@ pub fn translate(line: &RsyncLine) -> Result<RsyncMeaning, UsageError> {
         rules: rules(line, &effective),
         ..RsyncMeaning::default()
     };
+    if meaning.removes_missing && has_list {
+        return Err(UsageError::new("--delete-missing-args is not supported with --files-from")
+            .remedy("name the files as sources of -R"));
+    }
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |word: &str| words.push(word.into());
     if meaning.is_recursive || meaning.has_directories {
@@ -329,7 +339,7 @@ fn shell(effective: &Effective<'_>) -> Result<Vec<OsString>, UsageError> {
 }
 
 /// Options that [`translate()`] has treated, or the display.
-const TREATED: [&str; 59] = [
+const TREATED: [&str; 60] = [
     "insecure-links",
     "append",
     "append-verify",
@@ -389,6 +399,7 @@ const TREATED: [&str; 59] = [
     "relative",
     "files-from",
     "ignore-missing-args",
+    "delete-missing-args",
 ];
 
 /// The words of haul for one option; none if it has been treated.

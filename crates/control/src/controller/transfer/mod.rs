@@ -2,10 +2,11 @@
 
 mod transport_path;
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use haul_base::copy::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
-use haul_base::copy::event::{Event, Observer, TransportPath};
+use haul_base::copy::event::{Event, MISSING, Observer, TransportPath};
 use haul_base::copy::rate::NewRateLimit;
 use haul_base::copy::spec::{CopySpec, Transport};
 use haul_base::copy::summary::{ConnectionSummary, Diagnosis, Summary};
@@ -26,7 +27,8 @@ use crate::controller::list_feeder::ListFeed;
 use crate::controller::notices::{NoticeCounts, NoticeKind};
 use crate::controller::report_checker::ReportChecker;
 use crate::controller::requests::{
-    SourceArguments, expected_digests, keeps_extraneous, match_request, numbered, source_request, target_request,
+    SourceArguments, expected_digests, keeps_extraneous, match_request, name_missing, numbered, source_request,
+    target_request,
 };
 use crate::controller::routes::{directions, shown};
 use crate::controller::settings::suite_name;
@@ -50,6 +52,8 @@ pub struct TransferController<'a> {
     earlier: EarlierAttempts,
     /// Sends the list's entries to the ends.
     feeding: Option<ListFeed>,
+    /// Source arguments that do not exist, if the target removes their names.
+    missing: HashSet<Vec<u8>>,
 }
 
 /// Warning for an incomplete source walk: extraneous files are unknown.
@@ -80,6 +84,7 @@ impl<'a> TransferController<'a> {
             control_requests,
             earlier,
             feeding: None,
+            missing: HashSet::new(),
         }
     }
 
@@ -139,15 +144,16 @@ impl<'a> TransferController<'a> {
             (_, other) => Err(other),
         })?;
         self.check_operands(&operands)?;
-        if self.copy.list.is_none() && operands.iter().all(Option::is_none) {
+        if self.copy.list.is_none() && operands.iter().all(Option::is_none) && self.missing.is_empty() {
             return Ok(None);
         }
         let is_missing = operands.iter().any(Option::is_none) && !self.copy.options.source.skip.missing;
-        let (operands, below) = (numbered(operands), parents_of_sources(self.copy)?);
+        let (mut operands, below) = (numbered(operands), parents_of_sources(self.copy)?);
+        let removed = name_missing(&mut operands, self.copy, &self.missing);
         refuse_twins(&operands, &below)?;
         self.reports.set_operands(&operands, &below);
         let boot = self.workers.hello(WorkerRole::Source).boot;
-        Ok(Some(SourceArguments { operands, below, origin, boot, is_missing }))
+        Ok(Some(SourceArguments { operands, below, origin, boot, is_missing, removed }))
     }
 
     /// Sends the Request to the target, and starts it before the source, so that it is ready for the first offer.
@@ -412,6 +418,9 @@ impl<'a> TransferController<'a> {
             }
             WorkerMessage::Skipped(entry) => {
                 self.progress.record_left_out(&entry.reason);
+                if self.copy.options.source.removes_missing && entry.reason == MISSING {
+                    self.missing.insert(entry.path.clone());
+                }
                 Event::Skipped(entry)
             }
             WorkerMessage::SourceChanged { path, change } => Event::SourceChanged { path, change },

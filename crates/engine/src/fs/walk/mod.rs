@@ -33,8 +33,8 @@ use crate::fs::walk::walk_level::{QueuedSubdirectory, WalkLevel};
 use crate::fs::walk::walk_prefetch::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 
-/// Why a source argument is skipped that does not exist.
-pub const MISSING: &str = "does not exist";
+pub use haul_base::copy::event::MISSING;
+
 /// Why an unsafe link is skipped ([`Symlinks::Safe`]).
 pub const UNSAFE_LINK: &str = "is an unsafe symbolic link: it may lead out of the copied tree";
 

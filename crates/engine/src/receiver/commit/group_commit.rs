@@ -179,7 +179,7 @@ impl Committer {
         let file = named.file().named();
         if let Some(change) = file.and_then(|file| file.change) {
             let (size, modified) = (Some(named.file().size()), Some(named.modified));
-            let entry = ReportedEntry { what: EntryKind::File, size, modified };
+            let entry = ReportedEntry { what: EntryKind::File, size, modified, first_name: None };
             self.parts.copy.report_item(|| named.file().relative(), entry, change);
         }
         self.parts.digests.report_checksum(named.file(), &named.digest);

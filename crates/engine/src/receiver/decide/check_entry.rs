@@ -98,7 +98,7 @@ impl EntryDecider {
             return self.parts.copy.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
-        let alone = self.parts.removals.is_source_directory(operand.name.as_ref());
+        let alone = self.parts.removals.sweeps_operands();
         let directory = |dir: Dir| {
             let attributes = attributes(entry).map(Into::into);
             let fresh = dir.is_absent();
@@ -353,6 +353,17 @@ impl EntryDecider {
         Ok(NextStep::Transfer(EntryDecision { decision, change, removal: TreeReplacement::default() }))
     }
 
+    /// Differences of an entry to be replaced. Those of metadata are only looked for where they are reported.
+    fn replacement_reasons(&self, position: &EntryPosition, entry: &Entry, there: &ExistingStat) -> ChangeReasons {
+        let reasons = there.reasons(entry);
+        match &there.stat {
+            Some(stat) if self.parts.copy.request.sync.tells_items && !reasons.has(ChangeReasons::KIND) => {
+                reasons.and(self.parts.tree.metadata_reasons(&position.dir, &position.name, entry, stat), true)
+            }
+            _ => reasons,
+        }
+    }
+
     /// Decides about an existing entry, with the reasons. In a sync, an entry that would stay is replaced if only its
     /// metadata differs and cannot be set in place.
     fn decide_about_existing(
@@ -364,7 +375,7 @@ impl EntryDecider {
     ) -> (OverwriteDecision, ChangeReasons) {
         if decision != OverwriteDecision::Keep {
             there.stat.iter().for_each(|stat| self.parts.links.count_replaced_name(stat, decision));
-            return (decision, there.reasons(entry));
+            return (decision, self.replacement_reasons(position, entry, there));
         }
         let Some(mut stat) = there.stat else { return (decision, ChangeReasons::default()) };
         let follows = self.parts.copy.request.write.overwrite == OverwritePolicy::Follow;

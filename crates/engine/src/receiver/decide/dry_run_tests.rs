@@ -134,7 +134,7 @@ fn a_dry_run_reports_all_changes_and_makes_none() {
         ("/becomes/in it", ChangeKind::Made),
         ("/becomes/deep", ChangeKind::Made),
         ("/becomes/deep/deeper", ChangeKind::Made),
-        ("/link", ChangeKind::Replaced(ChangeReasons::CONTENT)),
+        ("/link", ChangeKind::Replaced(ChangeReasons::CONTENT.and(ChangeReasons::TIME, true))),
         ("/new", ChangeKind::Made),
     ];
     let root_is_adjusted = matches!(without_removed.first(), Some((path, ChangeKind::Adjusted(_))) if path.is_empty());

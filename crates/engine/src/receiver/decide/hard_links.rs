@@ -197,11 +197,12 @@ impl EntryDecider {
                 return Ok(matches!(answer, EntryAnswer::Settled) && !self.parts.copy.request.sync.source_removes);
             }
         };
+        let first_name = || first.dir.path_of(first.name.as_bytes());
         if self.parts.copy.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
                 self.parts.removals.clear_for_replacement(&other.dir, &other.name, &self.replacement(other)?)?;
             }
-            self.parts.copy.report_decision(&position, &other.offered, &decided);
+            self.parts.copy.report_link(&position, &other.offered, &decided, first_name());
             return Ok(true);
         }
         let into = other.dir.fd()?;
@@ -220,7 +221,7 @@ impl EntryDecider {
             OverwriteDecision::Create => hold()?.link(&into, &other.name)?,
             _ => {}
         }
-        self.parts.copy.report_decision(&position, &other.offered, &decided);
+        self.parts.copy.report_link(&position, &other.offered, &decided, first_name());
         if self.parts.copy.reporter.is_audited() && decided.change.is_some() {
             let path = self.parts.copy.destination.path(&self.parts.copy.relative(&position));
             self.parts.copy.reporter.audit_change(AuditAction::Linked, EntryKind::File, &path);

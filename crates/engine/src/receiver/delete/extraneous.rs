@@ -169,6 +169,7 @@ impl Removals {
             let is_backup = self.protects_backup(name) || self.may_be_new_backup(name, names);
             if !is_unfinished(name, kind)
                 && !is_backup
+                && !self.extraneous.leads_to_operand(&dir.path_of(name.as_bytes()))
                 && !self.filter.leaves_out(scope, name, kind == FileType::Directory)
             {
                 extras.push((name.clone(), kind));

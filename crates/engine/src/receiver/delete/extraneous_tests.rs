@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haul_base::copy::event::NOT_EMPTY;
 use haul_proto::entry::{EntryContent, EntryLocation};
 use haul_proto::filter::definition::FilterOptions;
 use haul_proto::filter::{ListSyntax, PatternList, PatternRules};
@@ -272,6 +273,56 @@ fn contents_of_merged_directories_are_not_extraneous() {
     assert!(
         super::super::removal::ExtraneousRemoval::prepare(&request, no_names()).is_err_and(|refused| refused.usage)
     );
+}
+
+#[test]
+fn sources_in_the_directory_of_another_one_are_not_extraneous() {
+    let operand = |text, directory| TargetOperand { name: Some(name(text)), directory, device: 0, inode: 0 };
+    for delete in [DeleteMode::During, DeleteMode::After] {
+        let mut site = Site::of(&["d/own", "d/x", "d/e/f", "d/e/x", "y"], |request, _| {
+            request.sync = SyncOptions { into: true, ..without_limit(delete) };
+            request.operands = vec![operand("d", true), operand("own", false), operand("f", false)];
+            request.below = vec![vec![], vec![name("d")], vec![name("d"), name("e")]];
+        });
+        site.operand();
+        for (number, text) in [(1, "own"), (2, "f")] {
+            site.offer(EntryLocation::Operand(number), EntryContent::File { size: text.len() as u64 });
+        }
+        site.finish();
+        assert_eq!(tree(&site.root()), ["d", "d/e", "d/e/f", "d/e/x", "d/own", "y"], "{delete:?}");
+        assert_eq!((site.removed(), site.failures().len()), (1, 0));
+    }
+}
+
+#[test]
+fn entries_of_missing_sources_are_removed_unless_they_are_directories_with_contents() {
+    let operand = |text: &str| TargetOperand { name: Some(name(text)), directory: text == "d", device: 0, inode: 0 };
+    let paths = ["d/1", "gone", "full/1", "empty/", "a/b", "a/c", "stays"];
+    let all = ["d", "gone", "full", "empty", "b", "absent", "b", "b"];
+    let site = |delete, is_dry| {
+        let mut site = Site::of(&paths, |request, root| {
+            symlink(root.join("target/a"), root.join("target/link")).unwrap();
+            request.sync = SyncOptions { into: true, is_dry, ..without_limit(delete) };
+            request.operands = all.map(operand).to_vec();
+            request.below = vec![Vec::new(); all.len()];
+            request.below[4] = vec![name("a")];
+            request.below[6] = vec![name("none")];
+            request.below[7] = vec![name("link")];
+            request.missing = (1..6).chain([7]).collect();
+        });
+        site.operand();
+        site.file(0, "1");
+        site.finish();
+        site
+    };
+    let kept = site(DeleteMode::No, false);
+    assert_eq!(tree(&kept.root()), ["a", "a/c", "d", "d/1", "full", "full/1", "link", "stays"]);
+    assert_eq!((kept.removed(), kept.failures().len()), (3, 0));
+    let skipped = |message: &WorkerMessage| matches!(message, WorkerMessage::Skipped(skipped) if skipped.reason == NOT_EMPTY && skipped.path.ends_with(b"/full"));
+    assert_eq!(kept.told().iter().filter(|message| skipped(message)).count(), 1);
+    assert!(!tree(&site(DeleteMode::During, false).root()).contains(&"full".to_owned()));
+    let dry = site(DeleteMode::No, true);
+    assert_eq!((tree(&dry.root()).len(), dry.removed()), (11, 3));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod backup_copy;
 pub mod directory_exchange;
 pub mod extraneous;
 pub mod filter;
+mod missing_operands;
 pub mod removal;
 pub mod remove_tree;
 

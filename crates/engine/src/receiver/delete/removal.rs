@@ -45,8 +45,8 @@ const MERGED: &str = "--delete cannot be used where the contents of several sour
 pub struct ExtraneousRemoval {
     /// Entries that are never removed.
     kept: HashMap<FileIdentity, KeptEntry>,
-    /// Names of several source arguments.
-    shared_names: HashSet<Name>,
+    /// Paths of several source arguments, and the directories above them.
+    operand_paths: HashSet<Vec<u8>>,
     /// Some sources are not directories.
     keeps_files: bool,
     state: Mutex<RemovalState>,
@@ -72,26 +72,21 @@ impl ExtraneousRemoval {
     /// The sources are never removed, and neither are the directories `kept`.
     pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = FileIdentity>) -> Result<Self, RefusedRequest> {
         let sync = &request.sync;
-        if sync.deletes()
-            && request.operands.len() > 1
-            && request.operands.iter().any(|one| one.directory && one.name.is_none())
-        {
+        if sync.deletes() && has_nested_directories(request) {
             return Err(RefusedRequest::usage(MERGED.into()));
         }
         let is_here = (sync.deletes() || sync.replaces_trees) && request.source_boot == machine::boot_id();
         let sources = || request.operands.iter().filter(|_| is_here);
         let identity = |source: &TargetOperand| FileIdentity { device: source.device, inode: source.inode };
-        let (mut names, mut shared_names) = (HashSet::new(), HashSet::new());
-        for name in request.operands.iter().filter_map(|one| one.name.as_ref()) {
-            if !names.insert(name) {
-                shared_names.insert(name.clone());
-            }
-        }
+        let has_several = sync.deletes() && request.operands.len() > 1;
+        let paths = (0..request.operands.len()).filter(|_| has_several).map(|number| operand_path(request, number));
+        let with_parents = |path: Vec<&[u8]>| (1..=path.len()).map(|len| path[..len].join(&b'/')).collect::<Vec<_>>();
+        let operand_paths = paths.flat_map(with_parents).collect();
         let sources_kept = sources().map(|one| (identity(one), KeptEntry::Source));
         Ok(Self {
             // An entry of both groups is not reported.
             kept: sources_kept.chain(kept.map(|dir| (dir, KeptEntry::Copy))).collect(),
-            shared_names,
+            operand_paths,
             keeps_files: sources().any(|source| !source.directory),
             state: Mutex::new(RemovalState { removed: sync.removed_before, ..RemovalState::default() }),
             stopped: AtomicBool::new(false),
@@ -101,6 +96,11 @@ impl ExtraneousRemoval {
     /// What this entry is, if it is never removed.
     pub fn kept_entry(&self, identity: FileIdentity) -> Option<KeptEntry> {
         self.kept.get(&identity).copied()
+    }
+
+    /// Whether this is the path of one of several source arguments, or leads there.
+    pub fn leads_to_operand(&self, path: &[u8]) -> bool {
+        self.operand_paths.contains(path)
     }
 
     /// Whether entries other than directories may be protected.
@@ -125,6 +125,21 @@ impl ExtraneousRemoval {
     }
 }
 
+/// The path of a source argument below the destination.
+fn operand_path(request: &TargetRequest, number: usize) -> Vec<&[u8]> {
+    let below = request.below.get(number).into_iter().flatten();
+    let name = request.operands.get(number).and_then(|operand| operand.name.as_ref());
+    below.chain(name).map(Name::as_bytes).collect()
+}
+
+/// Whether a directory that is a source argument goes into that of another one, or they are the same.
+fn has_nested_directories(request: &TargetRequest) -> bool {
+    let directories = (0..request.operands.len()).filter(|number| request.operands[*number].directory);
+    let mut paths: Vec<_> = directories.map(|number| operand_path(request, number)).collect();
+    paths.sort_unstable();
+    paths.windows(2).any(|pair| pair[1].starts_with(&pair[0]))
+}
+
 impl Removals {
     /// Whether the copy only removes, without copying.
     pub(crate) fn removes_only(&self) -> bool {
@@ -147,13 +162,9 @@ impl Removals {
         Some(if is_guarded { names.of_argument() } else { names })
     }
 
-    /// Whether a directory of the target belongs to a single source, so that names absent from that source are
-    /// extraneous.
-    pub(crate) fn is_source_directory(&self, name: Option<&Name>) -> bool {
-        let request = &self.copy.request;
-        let is_named_once = || name.is_some_and(|name| !self.extraneous.shared_names.contains(name));
-        let is_placed = request.listed == ListedKinds::No && request.below.is_empty();
-        is_placed && (request.operands.len() == 1 || is_named_once())
+    /// Whether all entries of a directory that is a source argument are known. Those of a list arrive later.
+    pub(crate) fn sweeps_operands(&self) -> bool {
+        self.copy.request.listed == ListedKinds::No
     }
 
     /// Whether filters protect what they exclude. rsync's rules say themselves which do.

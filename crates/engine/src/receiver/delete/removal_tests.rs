@@ -407,4 +407,14 @@ fn with_several_merged_sources_extraneous_entries_are_unknown() {
         assert_eq!(refused(&[""], delete), None);
     }
     assert_eq!(refused(&["", ""], DeleteMode::No), None);
+    let refused_below = |names: [&str; 2], is_directory| {
+        let mut operands = vec![operand(names[0]), operand("c")];
+        operands[1].directory = is_directory;
+        let below = vec![Vec::new(), vec![name(names[1])]];
+        let sync = SyncOptions { into: true, delete: DeleteMode::During, ..SyncOptions::default() };
+        let request = TargetRequest { sync, below, ..target_request(temp.path(), operands) };
+        prepare(request, SentReport::default()).err()
+    };
+    assert_eq!(refused_below(["a", "a"], true).as_deref(), Some(MERGED));
+    assert_eq!((refused_below(["a", "b"], true), refused_below(["a", "a"], false)), (None, None));
 }

@@ -20,7 +20,7 @@ pub(crate) struct EntryPosition {
     pub fresh: bool,
     /// The only source argument, under the name given by the target.
     pub renamed: bool,
-    /// An existing directory here belongs to a single source.
+    /// An existing directory here is swept for extraneous entries.
     pub alone: bool,
     /// The directory is one of the source's, and gets its final mode when it is complete.
     pub inside: bool,

@@ -9,6 +9,7 @@ pub mod merged_sources;
 pub mod parent_directories;
 pub mod removal_only;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use haul_proto::entry::{Entry, EntryContent};
@@ -17,6 +18,7 @@ use haul_proto::path::{Name, escape};
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds, OperandDestination};
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::TargetRequest;
 
 use crate::fs::{Dir, StatAhead};
 use crate::receiver::copy::ReceiverCopy;
@@ -41,6 +43,10 @@ pub struct TargetTree {
     pub(super) removals: Arc<Removals>,
     /// Directories between the destination and the source arguments.
     pub(super) parents: Below,
+    /// Source arguments that are directories: entries there have their own metadata.
+    pub(super) walked: HashSet<Box<[Name]>>,
+    /// Directories above source arguments, whose times the entries of those change.
+    pub(super) above_operands: HashSet<Box<[Name]>>,
     /// Source arguments from a list.
     pub(super) list_batches: ListedBatches,
     /// Precedence of several sources.
@@ -74,6 +80,8 @@ impl TargetTree {
             metadata: Arc::clone(&removals.metadata),
             removals: Arc::clone(removals),
             parents: Below::default(),
+            walked: walked(&copy.request),
+            above_operands: above_operands(&copy.request),
             list_batches: ListedBatches::default(),
             merged_sources: MergedSources::new(&copy.request.operands, copy.request.listed),
             temp_files: TempFiles::new(temp_dir, foreign_report(copy), striping_report(copy)),
@@ -97,6 +105,18 @@ impl TargetTree {
             ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
         }
     }
+}
+
+/// The directories among source arguments with parents, from the destination down.
+fn walked(request: &TargetRequest) -> HashSet<Box<[Name]>> {
+    let directories = request.operands.iter().zip(&request.below).filter(|(operand, _)| operand.directory);
+    directories.map(|(operand, below)| below.iter().chain(&operand.name).cloned().collect()).collect()
+}
+
+/// All directories above source arguments with parents, from the destination down.
+fn above_operands(request: &TargetRequest) -> HashSet<Box<[Name]>> {
+    let above = |below: &Vec<Name>| (1..=below.len()).map(|len| below[..len].into()).collect::<Vec<_>>();
+    request.below.iter().flat_map(above).collect()
 }
 
 fn striping_report(copy: &Arc<ReceiverCopy>) -> StripingReport {

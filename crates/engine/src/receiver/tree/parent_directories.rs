@@ -70,7 +70,9 @@ impl TargetTree {
             at = match known.directories.get(below) {
                 Some(parent) => parent.clone(),
                 None => {
-                    let entered = self.enter_or_make(&at.dir, name, above.get(names.len() - 1 - depth))?;
+                    let is_walked = (0..=depth).any(|end| self.walked.contains(&names[..=end]));
+                    let source = above.get(names.len() - 1 - depth).filter(|_| !is_walked);
+                    let entered = self.enter_or_make(&at.dir, name, source)?;
                     if known.directories.len() >= KNOWN_MAX {
                         self.finish_all(&mut known);
                     }
@@ -81,6 +83,19 @@ impl TargetTree {
         }
         known.latest = Some((names.into(), at.clone()));
         Ok(at)
+    }
+
+    /// Has an offered directory get its metadata once more at the end, if other source arguments go into it.
+    pub(crate) fn finish_again(&self, dir: &Dir, is_new: bool, meta: &EntryMetadata) {
+        if self.walked.is_empty() || self.above_operands.is_empty() || self.removals.removes_only() {
+            return;
+        }
+        let path = dir.path_bytes();
+        let names = path.split(|byte| *byte == b'/').map(Name::new).collect::<Result<Box<[Name]>, _>>();
+        if let Some(names) = names.ok().filter(|names| self.above_operands.contains(names)) {
+            let at = DirectoryBelow { dir: dir.clone(), fresh: false, end: Some((is_new, *meta)) };
+            lock(&self.parents.0).directories.insert(names, at);
+        }
     }
 
     fn takes_base(&self) -> bool {

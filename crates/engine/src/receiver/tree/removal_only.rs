@@ -28,7 +28,7 @@ impl TargetTree {
                 let Some(operand) = self.requested_operand(number, entry) else {
                     return self.copy.refuse_operand(OverwriteRefusal::NotAsked);
                 };
-                let is_alone = self.removals.is_source_directory(operand.name.as_ref());
+                let is_alone = self.removals.sweeps_operands();
                 let dir = match (&self.copy.destination.kind, &operand.name) {
                     (DestinationKind::Contents(dir), _) => Ok(dir.clone()),
                     (DestinationKind::Into(dir), name) => operand
