@@ -150,6 +150,12 @@ fn a_server_permits_changes_as_its_access_does() {
         sandbox.haul(["mkdir", "-p", &server.at(&format!("{path}/new"))]).run().ends(1);
     }
     sandbox.haul(["rm", "-r", &server.at("up")]).run().succeeds();
+    sandbox.haul(["mkdir", &server.at("made")]).run().succeeds();
+    let logged: Vec<_> =
+        server.log("ended").iter().map(|end| (end["direction"].clone(), end["path"].clone())).collect();
+    for did in [("removed", "./up"), ("made", "./made")] {
+        assert!(logged.contains(&(did.0.into(), did.1.into())), "{logged:?}");
+    }
     sandbox.haul(["rm", "-r", &server.at(".")]).run().ends(1).says(["is never removed"]);
     assert!(sandbox.path("outside").exists());
     server.end().succeeds();

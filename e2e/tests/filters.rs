@@ -244,15 +244,21 @@ fn rsync_rules_are_refused_on_the_command_line_and_are_patterns_in_directory_fil
     assert_eq!((left("named"), left("found")), (vec!["a".into(), "x".into()], vec!["a".into(), "x".into()]));
 }
 
+/// A shell's `*` names files.
 #[test]
-fn named_sources_are_always_copied_and_pipes_are_not_filtered() {
+fn source_arguments_that_are_files_are_filtered_and_pipes_are_not() {
     let sandbox = Sandbox::new();
     let tree = tree(&sandbox);
-    sandbox.haul(["--exclude", "*.o"]).arg(tree.join("a.o")).arg(sandbox.dir("to")).run().succeeds();
-    assert!(sandbox.path("to/a.o").exists());
-    sandbox.file("list", format!("{0}/a.o\n{0}/src\n", tree.display()));
+    for (filter, copied) in [(["--exclude", "*.o"], false), (["--max-size", "2"], false), (["--max-size", "3"], true)] {
+        let to = sandbox.dir(format!("to{}", filter[1]));
+        let run = sandbox.haul(filter).arg(tree.join("a.o")).arg(&to).run().succeeds();
+        assert_eq!(to.join("a.o").exists(), copied, "{}", run.account());
+        assert_eq!(run.stderr.contains("excluded"), !copied, "{}", run.account());
+    }
+    sandbox.file("list", format!("{0}/a.o\n{0}/a.c\n{0}/src\n", tree.display()));
     sandbox.haul(["-r", "--exclude", "*.o", "--infiles", "list"]).arg(sandbox.dir("listed")).run().succeeds();
     let listed = files(&sandbox.path("listed"));
-    assert!(listed.contains("a.o") && listed.contains("src/b.c") && !listed.contains("src/b.o"), "{listed:?}");
+    assert!(listed.contains("a.c") && listed.contains("src/b.c"), "{listed:?}");
+    assert!(!listed.contains("a.o") && !listed.contains("src/b.o"), "{listed:?}");
     sandbox.haul(["--exclude", "*.o", "--pipe", "i", "echo", "to/x"]).run().ends(2).says(["cannot be filtered"]);
 }

@@ -161,11 +161,7 @@ fn contradictory_options_are_refused() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");
     sandbox.haul(["--watch", "-r", "source", "target"]).run().ends(2).says(["--watch needs haul sync"]);
-    sandbox
-        .haul(["sync", "--watch", "-n", "source", "target"])
-        .run()
-        .ends(2)
-        .says(["--watch cannot be used with --dry-run"]);
+    sandbox.haul(["sync", "--watch", "-n", "source", "target"]).run().ends(2).says(["--watch cannot be used with -n"]);
     sandbox.haul(["sync", "--watch", "source", "source", "target"]).run().ends(2).says(["--watch watches one source"]);
     sandbox.haul(["twoway", "--watch", "--plan", "source", "target"]).run().ends(2).says(["--watch", "--plan"]);
     sandbox.haul(["sync", "--watch", "missing", "target"]).run().ends(1).says(["missing: cannot be watched"]);

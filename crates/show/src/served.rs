@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use haul_base::copy::account::{WorkAccount, WorkDone};
+use haul_base::copy::account::{WorkAccount, WorkDone, WorkKind};
 use haul_serve::{ServeEvent, ServedDirectory};
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::json::{encode, sorted};
 use crate::text::harmless;
-use crate::units::size;
+use crate::units::{self, count, counted, size};
 
 /// Formats an event as text, with clients' text escaped.
 pub fn line(served: &ServeEvent) -> String {
@@ -36,9 +36,13 @@ fn words(served: &ServeEvent) -> String {
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let seconds = took.as_secs_f64();
             let what = match did {
-                Some(WorkDone { what, files, bytes: count, failed, path }) => {
-                    let verb = what.word();
-                    format!("{verb} {path}: {files} files, {}, {failed} failed, ", size(*count))
+                Some(WorkDone { what, files, bytes, failed, path }) => {
+                    let amount = match what {
+                        WorkKind::Made | WorkKind::Removed => counted(*files, "entry", "entries"),
+                        _ => format!("{}, {}", units::files(*files), size(*bytes)),
+                    };
+                    let failed = if *failed == 0 { String::new() } else { format!(", {} failed", count(*failed)) };
+                    format!("{} {path}: {amount}{failed}, ", what.word())
                 }
                 None => String::new(),
             };

@@ -217,6 +217,7 @@ fn comparison_headline(
 ) -> String {
     let found = match (differences, summary.files.failed) {
         (0, 0) => "identical".to_owned(),
+        (0, _) if *count == 0 => "nothing could be compared".to_owned(),
         (0, _) => "no differences in readable files".to_owned(),
         (_, _) => counted(*differences, "difference", "differences"),
     };

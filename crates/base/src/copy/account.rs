@@ -16,7 +16,7 @@ pub struct WorkAccount {
 pub struct WorkDone {
     /// Its kind.
     pub what: WorkKind,
-    /// Files found, received or compared.
+    /// Files found, received or compared; entries made or removed.
     pub files: u64,
     /// Sent, received or compared bytes.
     pub bytes: u64,
@@ -35,6 +35,10 @@ pub enum WorkKind {
     Received,
     /// It compared, as source or target.
     Compared,
+    /// It made a directory.
+    Made,
+    /// It removed entries.
+    Removed,
 }
 
 /// Prefix of a line about completed work.
@@ -51,11 +55,14 @@ impl WorkKind {
             Self::Sent => "sent",
             Self::Received => "received",
             Self::Compared => "compared",
+            Self::Made => "made",
+            Self::Removed => "removed",
         }
     }
 
     fn from_word(word: &str) -> Option<Self> {
-        [Self::Sent, Self::Received, Self::Compared].into_iter().find(|what| what.word() == word)
+        let all = [Self::Sent, Self::Received, Self::Compared, Self::Made, Self::Removed];
+        all.into_iter().find(|what| what.word() == word)
     }
 }
 

@@ -80,10 +80,9 @@ fn refuse_remote(path: &OsStr) -> Result<(), UsageError> {
     let there = quote(&escape(there.as_os_str().as_bytes()));
     let words = format!("haul survey {there}");
     let words = if there.starts_with('\'') { quote(&words) } else { words };
-    let deployed = quote(&format!("$(ls -t .cache/haul/*/haul | head -n 1) survey {there}"));
     Err(UsageError::new(format!("{shown} is on another host, but haul survey works on local paths"))
         .remedy(format!("ssh {host} {words}"))
-        .remedy(format!("where haul is not in PATH: ssh {host} {deployed}"))
+        .remedy(format!("for its files and bytes alone: haul du {}", quote(&shown)))
         .remedy(format!("for a local path with a colon, write {}", quote(&format!("./{shown}")))))
 }
 
@@ -209,7 +208,7 @@ mod tests {
             hints("ann@db1:run7/a"),
             [
                 "hint: ssh ann@db1 haul survey run7/a",
-                "hint: where haul is not in PATH: ssh ann@db1 '$(ls -t .cache/haul/*/haul | head -n 1) survey run7/a'",
+                "hint: for its files and bytes alone: haul du ann@db1:run7/a",
                 "hint: for a local path with a colon, write ./ann@db1:run7/a",
             ]
         );
@@ -217,7 +216,7 @@ mod tests {
             hints("db1:a; rm -rf b"),
             [
                 r"hint: ssh db1 'haul survey '\''a; rm -rf b'\'''",
-                r"hint: where haul is not in PATH: ssh db1 '$(ls -t .cache/haul/*/haul | head -n 1) survey '\''a; rm -rf b'\'''",
+                "hint: for its files and bytes alone: haul du 'db1:a; rm -rf b'",
                 "hint: for a local path with a colon, write './db1:a; rm -rf b'",
             ]
         );

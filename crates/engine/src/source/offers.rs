@@ -196,7 +196,12 @@ impl OfferBuilder<'_> {
         let filter = self.source.walk.filter.as_ref();
         let path = root.transfer_path(&operand.path, &self.source.request);
         let is_directory = matches!(root.kind, OperandKind::Directory(_));
-        if filter.is_some_and(|filter| filter.hides_operand(&path, is_directory)) {
+        let is_excluded = |filter: &WalkFilter| match &root.kind {
+            OperandKind::File(_, name, stat) => filter.excludes_operand(name, Some(stat)),
+            OperandKind::Symlink(_, name, ..) | OperandKind::Node(_, name, ..) => filter.excludes_operand(name, None),
+            _ => false,
+        };
+        if filter.is_some_and(|filter| filter.hides_operand(&path, is_directory) || is_excluded(filter)) {
             self.source.reporter.filtered(1);
             return Some(());
         }

@@ -251,7 +251,7 @@ enum OperandRefusal {
     /// nothing; a list holds none.
     #[error("{}\nno name matches it as a pattern (a list holds no patterns)", describe(.0))]
     Wildcards(#[source] io::Error),
-    #[error("is a directory\nuse -r to copy directories")]
+    #[error("is a directory\nadd -r for directories")]
     Directory,
     #[error("the path does not end in a file name")]
     NoName,

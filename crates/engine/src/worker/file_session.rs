@@ -67,8 +67,15 @@ struct SessionWork {
     files: AtomicU64,
     bytes: AtomicU64,
     failed: AtomicU64,
-    /// The first path, escaped.
-    path: Mutex<String>,
+    /// The kind of the first work, and its path, escaped.
+    first: Mutex<Option<(WorkKind, String)>>,
+}
+
+impl SessionWork {
+    fn count(&self, what: WorkKind, path: &[u8], files: u64) {
+        self.files.fetch_add(files, Ordering::Relaxed);
+        lock(&self.first).get_or_insert_with(|| (what, escape(path)));
+    }
 }
 
 struct OpenFile {
@@ -119,9 +126,10 @@ impl FileSessionRuntime {
 
     /// Returns what the session has done so far.
     pub fn did(&self) -> WorkDone {
-        let SessionWork { files, bytes, failed, path } = &*self.work;
+        let SessionWork { files, bytes, failed, first } = &*self.work;
         let [files, bytes, failed] = [files, bytes, failed].map(|count| count.load(Ordering::Relaxed));
-        WorkDone { what: WorkKind::Sent, files, bytes, failed, path: lock(path).clone() }
+        let (what, path) = lock(first).clone().unwrap_or((WorkKind::Sent, String::new()));
+        WorkDone { what, files, bytes, failed, path }
     }
 }
 
@@ -174,6 +182,7 @@ impl FileServer {
                 let mode = 0o777 & !self.rights.umask;
                 if directory_operations::make_directory(path_of(&path), has_parents, mode)? {
                     self.record(AuditAction::Made, &path, EntryKind::Directory)?;
+                    self.work.count(WorkKind::Made, &path, 1);
                 }
                 Ok(FileAnswer::Made)
             }
@@ -216,6 +225,7 @@ impl FileServer {
     fn search_on(&mut self, number: u32, mut search: PartialSearch) -> Result<FileAnswer, FileOperationError> {
         let mut audited = Ok(());
         let answer = search.next_partials(number, &mut |path| {
+            self.work.count(WorkKind::Removed, path, 1);
             if audited.is_ok() {
                 audited = self.record(AuditAction::Removed, path, EntryKind::File);
             }
@@ -240,6 +250,7 @@ impl FileServer {
             }
             Err(error) => failures.add(path, error.to_string()),
         })?;
+        self.work.count(WorkKind::Removed, path, entries);
         audited.map(|()| FileAnswer::Removed { entries, failures })
     }
 
@@ -268,9 +279,7 @@ impl FileServer {
             bytes: Some(opened.version.size),
             ..AuditRecord::of(AuditAction::Begun, path)
         })?;
-        if self.work.files.fetch_add(1, Ordering::Relaxed) == 0 {
-            *lock(&self.work.path) = escape(path);
-        }
+        self.work.count(WorkKind::Sent, path, 1);
         let version = opened.version;
         self.files.insert(number, opened);
         Ok(FileAnswer::Opened { file: number, version })

@@ -182,13 +182,13 @@ fn unavailable(program: &str, error: &io::Error) -> JobError {
     )
 }
 
-/// A message without the program's name before each line.
+/// A message in one line, without the program's name before each part: what follows the first line is a hint.
 fn without_program(program: &str, message: &str) -> String {
     let own = |line: &str| {
         let named = line.strip_prefix(program).and_then(|line| line.strip_prefix(": "));
         named.map_or(line, |line| line.strip_prefix("error: ").unwrap_or(line)).to_owned()
     };
-    message.lines().map(own).collect::<Vec<_>>().join("\n")
+    message.lines().map(own).collect::<Vec<_>>().join("; ")
 }
 
 fn refusal(program: &str, complaint: &str) -> JobError {
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_message_names_its_program_once() {
         for (program, message, shown) in [
-            ("scontrol", "scontrol: error: no such node\nscontrol: wrong", "scontrol: no such node\nwrong"),
+            ("scontrol", "scontrol: error: no such node\nscontrol: wrong", "scontrol: no such node; wrong"),
             ("squeue", "slurm_load_jobs error: Invalid job id", "squeue: slurm_load_jobs error: Invalid job id"),
             ("sbatch", "error: sbatch: no", "sbatch: error: sbatch: no"),
         ] {

@@ -189,7 +189,12 @@ impl Matcher {
 
     /// Whether `name` in the directory of `scope` is excluded.
     pub fn leaves_out(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> bool {
-        !self.covers(scope, name) || self.decide(scope, name, is_directory).is_some_and(|decision| !decision.includes)
+        !self.covers(scope, name) || self.excludes(scope, name, is_directory)
+    }
+
+    /// Whether a pattern excludes `name` in the directory of `scope`, changed or not.
+    pub fn excludes(&self, scope: &FilterScope, name: &[u8], is_directory: bool) -> bool {
+        self.decide(scope, name, is_directory).is_some_and(|decision| !decision.includes)
     }
 
     /// The same for a name in a directory that is removed, where perishable rules do not apply.

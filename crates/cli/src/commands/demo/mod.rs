@@ -3,7 +3,6 @@
 mod compare;
 mod data;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -137,7 +136,10 @@ impl Drop for DemoDirectory {
 
 /// Checks the free space for the data and its copy.
 fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
-    let there = rustix::fs::statvfs(parent).map_err(io::Error::from).with_context(|| parent.display().to_string())?;
+    let there = rustix::fs::statvfs(parent).map_err(|error| {
+        let why = haul_base::sys::describe::describe(&error.into());
+        UsageError::new(format!("{}: {why}", parent.display())).remedy("set TMPDIR to a directory for the demo")
+    })?;
     let free = there.f_bavail.saturating_mul(there.f_frsize);
     let needed = bytes.saturating_mul(2).saturating_add(bytes / 50);
     if free < needed {

@@ -152,7 +152,14 @@ impl FileWork<'_> {
     }
 
     fn make_directory(&mut self, place: &Location, has_parents: bool) -> Result<(), FileSessionError> {
-        self.session.make_directory(&place.path, has_parents)?;
+        let made = self.session.make_directory(&place.path, has_parents);
+        made.map_err(|error| match error {
+            FileSessionError::Operation { failure: FileFailure::Gone, text } if !has_parents => {
+                let text = format!("{text}\n-p makes the directories above as well");
+                FileSessionError::Operation { failure: FileFailure::Gone, text }
+            }
+            other => other,
+        })?;
         if self.is_json {
             let name = PlaceName::of(place, place.path.as_os_str().as_bytes());
             print(&encode(&FileLine::Made { name }));

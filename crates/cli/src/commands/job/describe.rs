@@ -44,6 +44,11 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
     let complete = config::complete(typed.clone(), &hosts(&typed, &ends)?)?;
     let options = JobOptions { notify: values.get(&flags::NOTIFY)?, ..options(&typed, &complete, &ends, is_sync)? };
     if !options.copy.source.recursive {
+        if source_hosts.is_empty() && source.is_file() {
+            return Err(UsageError::new(format!("{}: a job copies a directory", shown(&source)))
+                .remedy("copy a single file with haul SOURCE TARGET")
+                .into());
+        }
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&source)))
             .remedy("add -r to copy it with all that is in it")
             .into());

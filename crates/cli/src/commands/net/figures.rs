@@ -129,6 +129,9 @@ pub struct NetFigures {
     /// The bottleneck.
     #[serde(skip)]
     pub limit: Bottleneck,
+    /// Whether anything was compressed.
+    #[serde(skip)]
+    pub is_compressed: bool,
 }
 
 impl NetFigures {
@@ -157,6 +160,7 @@ impl NetFigures {
             target_cpus,
             range: slowest.zip(fastest).map(|(slowest, fastest)| [slowest, fastest]),
             limit: summary.diagnosis.verdict.as_ref().map_or(Bottleneck::None, |verdict| verdict.limit),
+            is_compressed: summary.compression.is_some(),
         }
     }
 }

@@ -67,12 +67,14 @@ pub fn total(figures: &NetFigures) -> Vec<String> {
 }
 
 fn sent(figures: &NetFigures) -> String {
-    let compression = if figures.bytes_on_wire < figures.bytes { "compressed" } else { "uncompressed" };
-    let [bytes, on_wire] = [figures.bytes, figures.bytes_on_wire].map(units::size);
-    format!(
-        "{bytes} in {}; {on_wire} on the wire, {compression}",
-        units::duration(Duration::from_secs_f64(figures.seconds))
-    )
+    let sent = units::size(figures.bytes);
+    let took = units::duration(Duration::from_secs_f64(figures.seconds));
+    // Both ends count, at different moments: only compression makes a difference worth a word.
+    let compressed = match figures.is_compressed {
+        true => format!("{} on the wire, compressed", units::size(figures.bytes_on_wire)),
+        false => "uncompressed".to_owned(),
+    };
+    format!("{sent} in {took}, {compressed}")
 }
 
 fn line(label: &str, text: &str) -> String {
