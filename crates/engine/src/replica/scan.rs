@@ -219,7 +219,7 @@ impl ScannedReplica {
         let (mut archived, mut seen, mut hashed) = (0, 0, 0);
         let (mut updates, mut restamped) = (Vec::new(), BTreeMap::new());
         let archive = filter.visible(archive.inspect(|_| archived += 1)).inspect(|_| seen += 1);
-        let found = entries.iter().cloned().map(Ok);
+        let found = entries.iter().map(Ok);
         for change in DetectUpdates::new(archive, found, *rules) {
             let change = match change? {
                 DetectedChange::Unsure(update) => {

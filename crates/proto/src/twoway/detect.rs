@@ -1,6 +1,8 @@
 //! Updates: how a scan of one side differs from the archive. The stamps of files decide without reading, as for
 //! rsync(1) and Unison, or say that a digest must.
 
+use std::borrow::Borrow;
+
 use super::entry::{PathEntry, ReplicaContent, ReplicaEntry, TreePath};
 use super::join::{AtPath, TreeJoin};
 use super::merge::MetadataRules;
@@ -41,22 +43,23 @@ pub enum DetectedChange {
 
 /// Joins a side's archive with its scan, both in the order of the tree. Unchanged entries are left out.
 #[derive(Debug)]
-pub struct DetectUpdates<A, S> {
-    join: TreeJoin<A, S, PathEntry, PathEntry>,
+pub struct DetectUpdates<A, S, T> {
+    join: TreeJoin<A, S, PathEntry, T>,
     rules: MetadataRules,
 }
 
-impl<A, S> DetectUpdates<A, S> {
+impl<A, S, T> DetectUpdates<A, S, T> {
     /// Compares by `rules`.
     pub fn new(archive: A, scan: S, rules: MetadataRules) -> Self {
         Self { join: TreeJoin::new(archive, scan), rules }
     }
 }
 
-impl<A, S, E> Iterator for DetectUpdates<A, S>
+impl<A, S, T, E> Iterator for DetectUpdates<A, S, T>
 where
     A: Iterator<Item = Result<PathEntry, E>>,
-    S: Iterator<Item = Result<PathEntry, E>>,
+    S: Iterator<Item = Result<T, E>>,
+    T: AtPath + Borrow<PathEntry>,
     E: From<ProtocolError>,
 {
     type Item = Result<DetectedChange, E>;
@@ -67,32 +70,59 @@ where
                 Ok(pair) => pair,
                 Err(error) => return Some(Err(error)),
             };
-            let path = archived.as_ref().or(found.as_ref()).map(|entry| entry.path.clone())?;
-            let (archived, found) = (archived.map(|entry| entry.entry), found.map(|entry| entry.entry));
-            if let Some(change) = detect(ReplicaUpdate { path, archived, found }, &self.rules) {
+            if let Some(change) = detect(archived, found.as_ref().map(Borrow::borrow), &self.rules) {
                 return Some(Ok(change));
             }
         }
     }
 }
 
-fn detect(mut update: ReplicaUpdate, rules: &MetadataRules) -> Option<DetectedChange> {
-    let (Some(archived), Some(found)) = (&update.archived, &mut update.found) else {
-        return Some(DetectedChange::Updated(update));
+/// How a scanned entry compares with that of the archive.
+enum EntryComparison {
+    Same,
+    /// Only the metadata differ.
+    SameFile,
+    Unread,
+    Other,
+}
+
+/// Copies the entries of changes alone.
+fn detect(archived: Option<PathEntry>, found: Option<&PathEntry>, rules: &MetadataRules) -> Option<DetectedChange> {
+    let comparison = match (&archived, found) {
+        (Some(archived), Some(found)) => compare(&archived.entry, &found.entry, rules),
+        _ => EntryComparison::Other,
     };
-    let mut is_same = found.content.is_same(&archived.content) == Some(true);
-    if let ReplicaContent::File { size, digest } = &archived.content
-        && found.content.file_size() == Some(*size)
-    {
-        if rules.digest_all || archived.stamp.is_none() || archived.stamp != found.stamp {
-            let is_known = digest.is_some();
-            return Some(if is_known { DetectedChange::Unsure(update) } else { DetectedChange::Updated(update) });
-        }
+    let path = match comparison {
+        EntryComparison::Same => return None,
+        _ => archived.as_ref().or(found)?.path.clone(),
+    };
+    let (archived, mut found) = (archived.map(|archived| archived.entry), found.map(|found| found.entry.clone()));
+    if let (EntryComparison::SameFile, Some(archived), Some(found)) = (&comparison, &archived, &mut found) {
         found.content = archived.content.clone();
-        is_same = true;
     }
-    let is_same = is_same && rules.is_same(&found.content, &archived.metadata, &found.metadata);
-    (!is_same).then_some(DetectedChange::Updated(update))
+    let update = ReplicaUpdate { path, archived, found };
+    Some(match comparison {
+        EntryComparison::Unread => DetectedChange::Unsure(update),
+        _ => DetectedChange::Updated(update),
+    })
+}
+
+fn compare(archived: &ReplicaEntry, found: &ReplicaEntry, rules: &MetadataRules) -> EntryComparison {
+    let has_same_metadata = rules.is_same(&archived.content, &archived.metadata, &found.metadata);
+    let size = archived.content.file_size();
+    if size.is_some() && size == found.content.file_size() {
+        let is_same = !rules.digest_all && archived.stamp.is_some() && archived.stamp == found.stamp;
+        return match (is_same, has_same_metadata) {
+            (true, true) => EntryComparison::Same,
+            (true, false) => EntryComparison::SameFile,
+            (false, _) if archived.content.fingerprint().is_some() => EntryComparison::Unread,
+            (false, _) => EntryComparison::Other,
+        };
+    }
+    match found.content.is_same(&archived.content) == Some(true) && has_same_metadata {
+        true => EntryComparison::Same,
+        false => EntryComparison::Other,
+    }
 }
 
 /// Decides about a [`DetectedChange::Unsure`] update, once the file was read. `None`: it could not be read.

@@ -17,6 +17,12 @@ impl AtPath for PathEntry {
     }
 }
 
+impl AtPath for &PathEntry {
+    fn path(&self) -> &TreePath {
+        &self.path
+    }
+}
+
 /// Joins two sequences by path. A sequence out of order is an error, and ends the join.
 #[derive(Debug)]
 pub struct TreeJoin<L, R, T, U> {
