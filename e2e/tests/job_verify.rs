@@ -146,7 +146,7 @@ fn only_a_finished_job_is_compared_and_with_its_own_options() {
     job(&sandbox, &["plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
     job(&sandbox, &["verify", "job"]).run().ends(2).says(["the job is not finished", "haul job run"]);
     job(&sandbox, &["run", "job"]).run().succeeds();
-    job(&sandbox, &["verify", "-r", "job"]).run().ends(2).says(["--recursive: a job keeps the options"]);
+    job(&sandbox, &["verify", "-r", "job"]).run().ends(2).says(["-r: a job keeps the options"]);
     job(&sandbox, &["verify", "--limit", "3", "job"]).run().ends(2).says(["--limit is an option of --slurm"]);
     job(&sandbox, &["run", "--only-plan", "job"]).run().ends(2).says(["--only-plan is an option of haul job verify"]);
     job(&sandbox, &["verify", "job"]).run().succeeds();
