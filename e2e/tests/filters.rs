@@ -257,6 +257,9 @@ fn source_arguments_that_are_files_are_filtered_and_pipes_are_not() {
     }
     sandbox.file("list", format!("{0}/a.o\n{0}/a.c\n{0}/src\n", tree.display()));
     sandbox.haul(["-r", "--exclude", "*.o", "--infiles", "list"]).arg(sandbox.dir("listed")).run().succeeds();
+    let based = ["--exclude", "/b.c", "--exclude", "src/b.o", "--dirbase", "tree", "src/b.c", "src/b.o", "a.c"];
+    sandbox.haul(based).arg(sandbox.dir("based")).run().succeeds();
+    assert_eq!(files(&sandbox.path("based")), ["a.c", "src/b.c"].map(String::from).into());
     let listed = files(&sandbox.path("listed"));
     assert!(listed.contains("a.c") && listed.contains("src/b.c"), "{listed:?}");
     assert!(!listed.contains("a.o") && !listed.contains("src/b.o"), "{listed:?}");

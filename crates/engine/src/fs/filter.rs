@@ -50,11 +50,12 @@ impl WalkFilter {
         place.is_some_and(|(above, name)| self.matcher.leaves_out(&above, name.as_bytes(), is_directory))
     }
 
-    /// Whether a source argument that is no directory is excluded: as an entry of a directory without filter files.
-    pub fn excludes_operand(&self, name: &Name, file: Option<&FileStat>) -> bool {
+    /// Whether a source argument with this path in the transfer is excluded, which is no directory: a `file` by its size
+    /// and time, too. Filter files do not apply.
+    pub fn excludes_operand(&self, path: &[Name], file: Option<&FileStat>) -> bool {
         let exceeds = file.is_some_and(|stat| self.matcher.limit(stat.size, stat.meta.modified).is_some());
-        let is_excluded = |scope: Arc<FilterScope>| self.matcher.excludes(&scope, name.as_bytes(), false);
-        exceeds || !self.matcher.is_rsync() && self.scope(None, &[], 0).is_ok_and(is_excluded)
+        let place = FilterScope::place_of(path.iter().cloned()).filter(|_| !self.matcher.is_rsync());
+        exceeds || place.is_some_and(|(above, name)| self.matcher.excludes(&above, name.as_bytes(), false))
     }
 
     /// The filter files in `dir`, below `above`.

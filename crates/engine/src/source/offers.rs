@@ -197,8 +197,8 @@ impl OfferBuilder<'_> {
         let path = root.transfer_path(&operand.path, &self.source.request);
         let is_directory = matches!(root.kind, OperandKind::Directory(_));
         let is_excluded = |filter: &WalkFilter| match &root.kind {
-            OperandKind::File(_, name, stat) => filter.excludes_operand(name, Some(stat)),
-            OperandKind::Symlink(_, name, ..) | OperandKind::Node(_, name, ..) => filter.excludes_operand(name, None),
+            OperandKind::File(.., stat) => filter.excludes_operand(&path, Some(stat)),
+            OperandKind::Symlink(..) | OperandKind::Node(..) => filter.excludes_operand(&path, None),
             _ => false,
         };
         if filter.is_some_and(|filter| filter.hides_operand(&path, is_directory) || is_excluded(filter)) {
