@@ -282,7 +282,7 @@ fn the_display_follows_the_options_and_the_terminal() {
 #[test]
 fn bad_values_name_the_option_and_the_remedy() {
     insta::assert_snapshot!(
-        ["-s 0 a b", "-s x a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "--xfrrate 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
+        ["-s 0 a b", "-s x a b", "-s auto a b", "--streams 257 a b", "-w 1kb a b", "-w 1 a b", "--xfrrate 1023 a b", "--cpus 0-1024 a b", "--cpus 3-1 a b", "--cpus 1,,2 a b", "--congestion b/r a b", "--frame 300k a b", "--frame 2m a b",
          "--symlinks folow a b", "--unbuffered source a b", "--cache both a b", "--cipher aes a b", "--cipher auto --no-encrypt a b", "--verify wire a b", "--verify=disk --fsync=none a b", "--progress=0 a b",
          "--compress=20 a b", "--compress=max a b", "--quiet --progress=1 a b", "--quiet -v a b", "--checksums - --json a b", "--ssh-port 0 a b", "h:a g:b c",
          "h:a b c", "--checksums= a b", "--source-command= a b", "--ssh-option= a b",
@@ -297,6 +297,10 @@ fn bad_values_name_the_option_and_the_remedy() {
 
     $ haul -s x a b
     --streams x: must be a whole number from 1 to 256
+
+    $ haul -s auto a b
+    --streams auto: must be a whole number from 1 to 256
+    hint: omit it for the default
 
     $ haul --streams 257 a b
     --streams 257: must be a whole number from 1 to 256

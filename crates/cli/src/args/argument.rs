@@ -26,7 +26,8 @@ pub struct Argument<'a> {
 impl<'a> Argument<'a> {
     /// `--option value: why`.
     pub fn bad(self, why: &str) -> UsageError {
-        UsageError::new(format!("{} {}: {why}", self.row.typed(), escape(self.value.as_bytes())))
+        let error = UsageError::new(format!("{} {}: {why}", self.row.typed(), escape(self.value.as_bytes())));
+        if self.value == "auto" { error.remedy("omit it for the default") } else { error }
     }
 
     /// Text.
