@@ -156,6 +156,10 @@ fn refuse_bare_ipv6(operand: &[u8]) -> Result<(), UsageError> {
         .remedy(format!("write {user}[{address}]:{path}, or ./{shown} for a local file")))
 }
 
+/// What other programs copy to and from.
+const OTHER_SCHEMES: [&[u8]; 13] =
+    [b"azure", b"b2", b"dav", b"davs", b"ftp", b"ftps", b"gs", b"gsiftp", b"hdfs", b"http", b"https", b"s3", b"swift"];
+
 /// Refuses `ssh://host/path`, which would be the path `//host/path` on the host ssh.
 fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
     let Some(at) = operand.windows(3).position(|three| three == b"://") else { return Ok(()) };
@@ -175,7 +179,11 @@ fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
             _ => format!("write {host}:{path}, or ./{shown} for a local file"),
         },
         b"rsync" => return Err(is_daemon(operand, "rsync://HOST/MODULE", &format!("./{shown}"))),
-        _ => "haul copies between file systems; for object stores use rclone".to_owned(),
+        scheme if OTHER_SCHEMES.contains(&scheme) => {
+            "haul copies between file systems; for object stores use rclone".to_owned()
+        }
+        // A host, with a slash too many.
+        host => format!("write {}:/{rest}, or ./{shown} for a local file", escape(host)),
     };
     Err(UsageError::new(format!("{shown}: a URL is not a path")).remedy(instead))
 }
@@ -264,59 +272,65 @@ mod tests {
     fn meaningless_arguments_are_refused_with_the_remedy() {
         insta::assert_snapshot!(
             ["", "-oProxyCommand=x:a", "-x@h:a", "@h:a", "me@:a", "a b:c", "h:~joe/x", "::1:/x", "me@fe80::1:x",
-             "ssh://h/x", "scp://h:22//x", "[::1;x]:a", "[]:x", "me@h::mod/x", "rsync://me@h:873/mod"]
+             "ssh://h/x", "peer://tmp/x", "s3://b/x", "scp://h:22//x", "[::1;x]:a", "[]:x", "me@h::mod/x", "rsync://me@h:873/mod"]
                 .map(|operand| parse(operand).unwrap_err())
                 .join("\n---\n"),
-            @r#"
-            a source or target is empty
-            hint: write . for the current directory
-            ---
-            -oProxyCommand=x:a: invalid host before the colon: must not begin with '-'
-            hint: for a local file, write ./-oProxyCommand=x:a
-            ---
-            -x@h:a: invalid user before the colon: must not begin with '-'
-            hint: for a local file, write ./-x@h:a
-            ---
-            @h:a: invalid user before the colon: empty
-            hint: for a local file, write ./@h:a
-            ---
-            me@:a: invalid host before the colon: empty
-            hint: for a local file, write ./me@:a
-            ---
-            a b:c: invalid host before the colon: must not contain ' '
-            hint: for a local file, write ./a b:c
-            ---
-            h:~joe/x: ~USER is not supported
-            hint: write the full path (h:/home/...), or h:./~joe/x for a file of that name
-            ---
-            ::1:/x: IPv6 address without brackets
-            hint: write [::1]:/x, or ./::1:/x for a local file
-            ---
-            me@fe80::1:x: IPv6 address without brackets
-            hint: write me@[fe80::1]:x, or ./me@fe80::1:x for a local file
-            ---
-            ssh://h/x: a URL is not a path
-            hint: write h:x, or ./ssh://h/x for a local file
-            ---
-            scp://h:22//x: a URL is not a path
-            hint: write --ssh-port 22 h:/x, or ./scp://h:22//x for a local file
-            ---
-            [::1;x]:a: invalid host before the colon: must not contain ';'
-            hint: for a local file, write ./[::1;x]:a
-            ---
-            []:x: invalid host before the colon: empty
-            hint: for a local file, write ./[]:x
-            ---
-            me@h::mod/x: HOST::MODULE is a daemon of rsync
-            hint: by ssh, name the path: HOST:PATH
-            hint: haul serve DIR on that host accepts transfers without ssh
-            hint: for a file of that name, write me@h:./:mod/x
-            ---
-            rsync://me@h:873/mod: rsync://HOST/MODULE is a daemon of rsync
-            hint: by ssh, name the path: HOST:PATH
-            hint: haul serve DIR on that host accepts transfers without ssh
-            hint: for a file of that name, write ./rsync://me@h:873/mod
-            "#
+            @"
+        a source or target is empty
+        hint: write . for the current directory
+        ---
+        -oProxyCommand=x:a: invalid host before the colon: must not begin with '-'
+        hint: for a local file, write ./-oProxyCommand=x:a
+        ---
+        -x@h:a: invalid user before the colon: must not begin with '-'
+        hint: for a local file, write ./-x@h:a
+        ---
+        @h:a: invalid user before the colon: empty
+        hint: for a local file, write ./@h:a
+        ---
+        me@:a: invalid host before the colon: empty
+        hint: for a local file, write ./me@:a
+        ---
+        a b:c: invalid host before the colon: must not contain ' '
+        hint: for a local file, write ./a b:c
+        ---
+        h:~joe/x: ~USER is not supported
+        hint: write the full path (h:/home/...), or h:./~joe/x for a file of that name
+        ---
+        ::1:/x: IPv6 address without brackets
+        hint: write [::1]:/x, or ./::1:/x for a local file
+        ---
+        me@fe80::1:x: IPv6 address without brackets
+        hint: write me@[fe80::1]:x, or ./me@fe80::1:x for a local file
+        ---
+        ssh://h/x: a URL is not a path
+        hint: write h:x, or ./ssh://h/x for a local file
+        ---
+        peer://tmp/x: a URL is not a path
+        hint: write peer:/tmp/x, or ./peer://tmp/x for a local file
+        ---
+        s3://b/x: a URL is not a path
+        hint: haul copies between file systems; for object stores use rclone
+        ---
+        scp://h:22//x: a URL is not a path
+        hint: write --ssh-port 22 h:/x, or ./scp://h:22//x for a local file
+        ---
+        [::1;x]:a: invalid host before the colon: must not contain ';'
+        hint: for a local file, write ./[::1;x]:a
+        ---
+        []:x: invalid host before the colon: empty
+        hint: for a local file, write ./[]:x
+        ---
+        me@h::mod/x: HOST::MODULE is a daemon of rsync
+        hint: by ssh, name the path: HOST:PATH
+        hint: haul serve DIR on that host accepts transfers without ssh
+        hint: for a file of that name, write me@h:./:mod/x
+        ---
+        rsync://me@h:873/mod: rsync://HOST/MODULE is a daemon of rsync
+        hint: by ssh, name the path: HOST:PATH
+        hint: haul serve DIR on that host accepts transfers without ssh
+        hint: for a file of that name, write ./rsync://me@h:873/mod
+        "
         );
     }
 
