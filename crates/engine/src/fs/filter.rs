@@ -58,6 +58,17 @@ impl WalkFilter {
         exceeds || place.is_some_and(|(above, name)| self.matcher.excludes(&above, name.as_bytes(), false))
     }
 
+    /// Whether an entry with this path below the root, or a directory above it, is excluded. Filter files do not apply.
+    pub fn leaves_out_path(&self, path: Vec<Name>, is_directory: bool) -> bool {
+        let last = path.len().saturating_sub(1);
+        let mut scope = Arc::new(FilterScope::operand(Vec::new()));
+        path.into_iter().enumerate().any(|(at, name)| {
+            let is_left_out = self.matcher.leaves_out(&scope, name.as_bytes(), is_directory || at < last);
+            scope = Arc::new(FilterScope::below(Arc::clone(&scope), name, Vec::new()));
+            is_left_out
+        })
+    }
+
     /// The filter files in `dir`, below `above`.
     pub fn patterns_in(&self, dir: &Dir, above: Option<&FilterScope>) -> io::Result<Vec<PatternFile>> {
         let mut found = Vec::new();

@@ -128,9 +128,11 @@ impl ActionPerformer<'_> {
         let is_excluded = |entry: rustix::io::Result<DirEntry>| {
             let entry = entry.ok()?;
             let name = entry.file_name().to_bytes();
-            let child = TreePath::new(&[path.as_bytes(), b"/", name].concat());
-            let is_directory = entry.file_type() == FileType::Directory;
-            Some(matches!(name, b"." | b"..") || self.filter.excludes(&child.ok()?, is_directory))
+            if matches!(name, b"." | b"..") {
+                return Some(true);
+            }
+            let child = TreePath::child(Some(path), &Name::new(name).ok()?).ok()?;
+            Some(self.filter.excludes(&child, entry.file_type() == FileType::Directory))
         };
         let entries = dir.child(name).and_then(|dir| Ok(rustix::fs::Dir::read_from(&*dir.fd()?)?));
         entries.is_ok_and(|mut entries| entries.all(|entry| is_excluded(entry) == Some(true)))

@@ -64,11 +64,8 @@ impl ReplicaFilter {
 
     /// Whether a path is no part of the replica.
     pub fn excludes(&self, path: &TreePath, is_directory: bool) -> bool {
-        let mut hides = HiddenPaths::new(self.patterns.as_ref());
-        for directory in path.directories() {
-            hides.hides(&directory, true);
-        }
-        hides.hides(path, is_directory) || self.is_backup(path)
+        let names = path.as_bytes().split(|byte| *byte == b'/').filter_map(|name| Name::new(name).ok()).collect();
+        self.is_backup(path) || self.patterns.as_ref().is_some_and(|filter| filter.leaves_out_path(names, is_directory))
     }
 
     fn is_backup(&self, path: &TreePath) -> bool {

@@ -8,12 +8,11 @@ mod mounts;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use haul_proto::filter::PatternListError;
 use haul_proto::filter::definition::FilterOptions;
-use haul_proto::filter::{FilterScope, PatternListError};
 use haul_proto::path::Name;
 use haul_proto::twoway::is_own;
 use haul_proto::watch::{ChangeCollector, ChangedPart, DirectoryChange, DirectoryEvent, WatchStep, WatchedTree};
@@ -210,19 +209,8 @@ impl TreeWatch {
     /// Whether a path is excluded, or belongs to haul.
     fn leaves_out(&self, path: &[u8], is_directory: bool) -> bool {
         let names: Vec<_> = path.split(|byte| *byte == b'/').filter_map(|name| Name::new(name).ok()).collect();
-        if names.iter().enumerate().any(|(depth, name)| is_own(name, depth == 0)) {
-            return true;
-        }
-        let Some(filter) = &self.filter else { return false };
-        let mut scope = Arc::new(FilterScope::operand(Vec::new()));
-        let last = names.len().saturating_sub(1);
-        for (at, name) in names.into_iter().enumerate() {
-            if filter.matcher().leaves_out(&scope, name.as_bytes(), is_directory || at < last) {
-                return true;
-            }
-            scope = Arc::new(FilterScope::below(scope, name, Vec::new()));
-        }
-        false
+        names.iter().enumerate().any(|(depth, name)| is_own(name, depth == 0))
+            || self.filter.as_ref().is_some_and(|filter| filter.leaves_out_path(names, is_directory))
     }
 }
 
