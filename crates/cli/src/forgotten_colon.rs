@@ -10,8 +10,8 @@ use haul_proto::path::escape;
 /// Most read bytes of a file of ssh.
 const READ_MAX: u64 = 4 << 20;
 
-/// The warning for an operand, unless an entry has that name or holds it. `config` replaces ssh's configuration. Nothing is looked up
-/// but names in ssh's files.
+/// The warning for an operand, unless an entry has that name or holds it. `config` replaces ssh's configuration. Nothing
+/// is looked up but names in ssh's files.
 pub fn forgotten_colon(operand: &OsStr, config: Option<&OsStr>) -> Option<String> {
     let typed = operand.to_str().filter(|typed| !typed.contains(':'))?;
     let (before, path) = typed.split_once('/').unwrap_or((typed, ""));

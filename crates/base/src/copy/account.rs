@@ -49,6 +49,9 @@ const IDLE: &str = "HAUL-IDLE";
 const WHY: &str = "HAUL-WHY ";
 
 impl WorkKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Sent, Self::Received, Self::Compared, Self::Made, Self::Removed];
+
     /// The name in the log.
     pub fn word(self) -> &'static str {
         match self {
@@ -61,8 +64,7 @@ impl WorkKind {
     }
 
     fn from_word(word: &str) -> Option<Self> {
-        let all = [Self::Sent, Self::Received, Self::Compared, Self::Made, Self::Removed];
-        all.into_iter().find(|what| what.word() == word)
+        Self::ALL.into_iter().find(|what| what.word() == word)
     }
 }
 

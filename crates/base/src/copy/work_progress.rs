@@ -11,7 +11,6 @@ use crate::sys::shared_numbers::SharedNumbers;
 
 /// Numbers of a record.
 const RECORD_LEN: usize = 5;
-const KINDS: [WorkKind; 3] = [WorkKind::Sent, WorkKind::Received, WorkKind::Compared];
 
 /// The figures at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,14 +67,14 @@ impl WorkSnapshot {
     fn to_numbers(self) -> [u64; RECORD_LEN] {
         // An unwritten record is all zeros.
         let index = |at: Option<usize>| at.map_or(u64::MAX, |at| at as u64 + 1);
-        let kind = index(KINDS.iter().position(|kind| *kind == self.what));
+        let kind = index(WorkKind::ALL.iter().position(|kind| *kind == self.what));
         let limit = index(Bottleneck::ALL.iter().position(|limit| *limit == self.bottleneck));
         [kind, self.files, self.bytes, self.failed, limit]
     }
 
     fn of([kind, files, bytes, failed, limit]: [u64; RECORD_LEN]) -> Option<Self> {
         let index = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
-        let what = *KINDS.get(index(kind)?)?;
+        let what = *WorkKind::ALL.get(index(kind)?)?;
         let bottleneck = *Bottleneck::ALL.get(index(limit)?)?;
         Some(Self { what, files, bytes, failed, bottleneck })
     }
