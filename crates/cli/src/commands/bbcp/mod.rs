@@ -37,8 +37,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 /// Commands of bbftp's `-e`.
 const BBFTP_COMMANDS: &[&str] = &["put", "get", "mput", "mget", "cd", "lcd", "ls", "dir", "mkdir", "rm", "setnbstream"];
 
-/// The digest of `-E`, and its destination.
-type ShownDigest = (ChecksumAlgorithm, DigestSink);
+/// The digest of `-E`, its destination, and whether `%` asked for the source's.
+type ShownDigest = (ChecksumAlgorithm, DigestSink, bool);
 
 /// Copies `operands` as bbcp does. Returns the exit status.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
@@ -46,16 +46,16 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     habits::refuse_contradictions(values)?;
     let mut plan = plan(values, &habits::operands(values, operands), false)?;
     habits::refuse_empty_list(plan.copy.list.as_ref())?;
-    let digest_end = plan.copy.options.integrity.checksum.as_ref().map(|checksum| checksum.at_source);
+    let at_source = plan.copy.options.integrity.checksum.as_ref().is_some_and(|checksum| checksum.at_source);
     habits::adopt(&mut plan);
     let style = style(values, &plan);
-    let digest = suit(&mut plan, style);
+    let digest = suit(&mut plan, style).map(|(algorithm, sink)| (algorithm, sink, at_source));
     let status = Rc::new(Cell::new(0));
     let shown_status = Rc::clone(&status);
     let exit = copy::carry_out_with(plan, |plan, _| Ok(Box::new(lines(plan, style, digest, shown_status)?)))?;
     Ok(match (exit, status.get()) {
         (Exit::Done, status) => status,
-        (_, status::MISMATCH) if digest_end == Some(true) => status::DAMAGED,
+        (_, status::MISMATCH) if at_source => status::DAMAGED,
         (exit, 0) => status::of_incomplete(exit),
         (_, status) => status,
     })
@@ -105,7 +105,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
 }
 
 /// Requests the events for bbcp's lines from the engine, and takes over the output of `-E`.
-fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
+fn suit(plan: &mut Plan, style: Style) -> Option<(ChecksumAlgorithm, DigestSink)> {
     let digest = plan.digests.output.take();
     let options = &mut plan.copy.options;
     options.stop.at_failure = true;
@@ -135,8 +135,9 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
     let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.copy, status);
     lines.statistics = style.has_statistics.then_some(statistics);
     lines.ends_log = plan.display.log.is_some();
-    if let Some((algorithm, sink)) = digest {
-        lines.digests = Some(ReportedDigests::new(algorithm, DigestLines::new(&sink, target_host)?));
+    if let Some((algorithm, sink, at_source)) = digest {
+        let written = DigestLines::new(&sink, target_host, at_source)?;
+        lines.digests = Some(ReportedDigests::new(algorithm, written));
     }
     Ok(lines)
 }
