@@ -47,7 +47,7 @@ haul: SANDBOX/home/.config/haul/config.toml: others can write it and could make 
       hint: chmod go-w SANDBOX/home/.config/haul/config.toml
 haul: --config absent: no such file
 haul: no target given for target
-      hint: --config took source as its argument
+      hint: --config took source as its FILE
 haul: source:1: key with no value, expected `=`
       hint: write OPTION = VALUE, with text in quotes: haul help config
 haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`

@@ -26,13 +26,13 @@ pub enum QuantityError {
 
 /// Parses a size in bytes, rounded down.
 pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
-    let (number, unit) = Number::at_start(text)?;
+    let (number, unit) = Number::with_unit(text)?;
     number.bytes(&unit.to_ascii_lowercase())
 }
 
 /// Parses a rate in bytes per second, rounded down: a size or a number of bits, with `/s` or without.
 pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
-    let (number, unit) = Number::at_start(text)?;
+    let (number, unit) = Number::with_unit(text)?;
     let unit = unit.strip_suffix("/s").unwrap_or(unit);
     let lower = unit.to_ascii_lowercase();
     match lower.strip_suffix("bit").or_else(|| lower.strip_suffix("bps").filter(|_| unit.ends_with("bps"))) {
@@ -70,6 +70,12 @@ struct Number {
 }
 
 impl Number {
+    /// Returns the number and its unit, which may follow a space.
+    fn with_unit(text: &str) -> Result<(Self, &str), QuantityError> {
+        let (number, rest) = Self::at_start(text)?;
+        Ok((number, rest.strip_prefix(' ').filter(|unit| !unit.is_empty()).unwrap_or(rest)))
+    }
+
     /// Returns the number at the start of `text`, and the rest.
     fn at_start(text: &str) -> Result<(Self, &str), QuantityError> {
         let split = |text: &'_ str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -125,6 +131,7 @@ mod tests {
             ("10MiB", 10 << 20),
             ("10mib", 10 << 20),
             ("10MB", 10_000_000),
+            ("10 MB", 10_000_000),
             ("10mb", 10_000_000),
             ("1kB", 1000),
             ("1KB", 1000),
@@ -154,7 +161,8 @@ mod tests {
             ".5g",
             "1.5.5g",
             "1,5g",
-            "1 g",
+            "1  g",
+            "1 ",
             " 1g",
             "1g ",
             "-1",
@@ -211,7 +219,7 @@ mod tests {
     fn no_other_text_is_a_rate() {
         for text in [
             "", "/s", "m", "10Mb", "10mb/s", "10MBps", "10MBPS", "10MiBps", "10mps", "1Mibit", "1gbps/s", "1m/s/s",
-            "1m/min", "1.5", "1 Gbit", "1gbits", "-1m", "1bps2", "１m",
+            "1m/min", "1.5", "1  Gbit", "1gbits", "-1m", "1bps2", "１m",
         ] {
             assert_eq!(parse_rate(text), Err(Form), "{text:?}");
         }

@@ -6,7 +6,6 @@ mod checksums;
 mod commands;
 mod config;
 mod echoes;
-mod forgotten_colon;
 mod host_policy;
 #[cfg(test)]
 mod json_schema;
@@ -14,6 +13,7 @@ mod list;
 mod manifest;
 mod metrics;
 mod network;
+mod operand_slips;
 mod path_memory;
 mod pipes;
 mod probe;

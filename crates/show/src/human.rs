@@ -8,7 +8,7 @@ use haul_base::copy::error::{Error, GO_ON, Outcome, START_OVER};
 use haul_base::copy::event::{
     Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, SourceChange, TransportPath,
 };
-use haul_base::copy::summary::Summary;
+use haul_base::copy::summary::{Summary, TransferTotals};
 
 use crate::items::{self, Tally};
 use crate::output_form::ListForm;
@@ -128,6 +128,13 @@ impl Human {
             output.push_str(&streams::table([&result.source().streams, &result.target().streams]));
         }
         output
+    }
+
+    /// Whether a summary would only count the one failure that was printed.
+    fn has_said_all(&self, result: &Summary) -> bool {
+        let TransferTotals { copied: 0, skipped: 0, failed: 1, .. } = result.files else { return false };
+        let is_copy = !result.is_dry && result.integrity.comparison.is_none();
+        is_copy && self.failures.count == 1 && self.details(result).lines().count() == 1
     }
 
     /// Says why a copy ended, and what it had done.
@@ -282,6 +289,7 @@ impl Show for Human {
             self.text.error(&remainder);
         }
         match outcome {
+            Ok(result) if self.level == Verbosity::Normal && self.has_said_all(result) => {}
             Ok(result) if self.level >= Verbosity::Normal => {
                 let headline = match result.is_dry {
                     true => self.tally.headline(result.planned, result.times.elapsed),

@@ -76,7 +76,7 @@ fn kind(limit: Bottleneck, detail: BottleneckDetail) -> &'static str {
         (_, BottleneckDetail::Loss) => ", packet loss",
         (_, BottleneckDetail::RoundTrip) => ", round-trip time",
         (_, BottleneckDetail::Interface) => ", at line rate",
-        (_, BottleneckDetail::Own) => " (--xfrrate)",
+        (_, BottleneckDetail::Own) => " of this copy",
         (_, BottleneckDetail::Policer) => " on the path",
         (_, BottleneckDetail::Source) => ", at the source",
         (_, BottleneckDetail::Target) => ", at the target",
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         CPU (both ends on this machine) (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
         source CPU, all CPUs (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
         network, packet loss (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
-        rate limit (--xfrrate) (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
+        rate limit of this copy (writing waited 96 % of the time; 41.2 MB/s); next: network at 12 %
         nothing in particular (busiest: network, 12 %)
         ");
     }

@@ -16,13 +16,15 @@ use super::nearest::nearest;
 use super::values::Values;
 use super::{UsageError, flags};
 
+const COLOURS: &str = "terminals get colours: NO_COLOR=1 turns them off, CLICOLOR_FORCE=1 on";
+
 /// Long options of other programs, and what to write instead. Those of rsync are in [`super::rsync`].
 const OPTIONS: &[(&str, &str)] = &[
     ("--append", "partial copies resume by themselves; --journal-dir DIR moves their journals"),
     ("--background", "--detach runs the copy in the background; haul copies lists such copies"),
     ("--checkers", "haul reads directories in parallel by itself"),
-    ("--color", "colours are for terminals only; NO_COLOR=1 turns them off there"),
-    ("--colour", "colours are for terminals only; NO_COLOR=1 turns them off there"),
+    ("--color", COLOURS),
+    ("--colour", COLOURS),
     ("--completions", "haul completions bash, zsh or fish"),
     ("--concurrency", "--streams N sets the number of parallel streams"),
     ("--connections", "--streams N sets the number of parallel streams"),
@@ -51,6 +53,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--move", "--remove-source-files deletes source files once they are copied"),
     ("--mtime", "omit it: times are always preserved"),
     ("--multi-thread-streams", "--streams N sets the number of parallel streams"),
+    ("--no-color", COLOURS),
     ("--no-checksum", "data is always checked; that costs no round trip"),
     ("--no-clobber", "omit it: existing files are replaced only with -f"),
     ("--no-verify", "data is always checked; that costs no round trip"),
@@ -86,7 +89,8 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["send", "share"], "haul SOURCE... HOST:PATH copies by ssh; without ssh, haul serve DIR on the receiving host"),
     (&["daemon", "receive", "recv", "server"], "haul serve DIR accepts transfers without ssh"),
     (&["check", "cmp", "compare", "diff"], "haul verify SOURCE... TARGET compares"),
-    (&["bisync", "mirror"], "haul sync SOURCE... TARGET makes TARGET match SOURCE"),
+    (&["mirror"], "haul sync SOURCE... TARGET makes TARGET match SOURCE"),
+    (&["bisync", "unison"], "haul twoway A B synchronises both ways"),
     (&["continue", "restart", "resume"], "rerun the interrupted command: it resumes"),
     (
         &["bench", "benchmark", "iperf", "iperf3", "nuttcp", "ping", "speedtest", "test"],
@@ -223,7 +227,8 @@ pub fn taken_operand(values: &Values, files: &dyn LocalFiles) -> Option<String> 
     };
     let mut given = values.given().iter().filter_map(|(row, argument)| Some((row, argument.as_deref()?)));
     let (row, word) = given.find(|(_, argument)| is_operand(argument))?;
-    Some(format!("{} took {} as its argument", row.typed(), escape(word.as_bytes())))
+    let argument = row.argument();
+    Some(format!("{} took {} as its {}", row.typed(), escape(word.as_bytes()), argument.trim_start()))
 }
 
 #[cfg(test)]

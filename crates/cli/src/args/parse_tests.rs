@@ -305,9 +305,9 @@ fn iperfs_letters_name_options_of_net() {
 #[test]
 fn an_option_that_took_an_operand_is_named() {
     for (words, taken) in [
-        (&["--exclude", "there", "peer:x"][..], "--exclude took there as its argument"),
-        (&["-s", "there", "peer:"], "--streams took there as its argument"),
-        (&["sync", "--streams", "a/", "b"], "--streams took a/ as its argument"),
+        (&["--exclude", "there", "peer:x"][..], "--exclude took there as its PATTERN"),
+        (&["-s", "there", "peer:"], "--streams took there as its N"),
+        (&["sync", "--streams", "a/", "b"], "--streams took a/ as its N"),
     ] {
         assert!(error(words).ends_with(&format!("hint: {taken}")), "{}", error(words));
     }

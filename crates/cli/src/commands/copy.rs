@@ -30,9 +30,9 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, flags};
 use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
-use crate::forgotten_colon::forgotten_colon;
 use crate::manifest::Manifest;
 use crate::metrics::CopyMetrics;
+use crate::operand_slips::{forgotten_colon, split_name};
 use crate::path_memory::PathMemory;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::signals::Watch;
@@ -40,15 +40,16 @@ use crate::signals::Watch;
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
-    warn_of_forgotten_colon(&mut plan, values, operands);
+    warn_of_slips(&mut plan, values, operands);
     explain::asked(values, &plan).unwrap_or_else(|| carry_out_and_notify(values, plan))
 }
 
-/// Warns before the start if an operand is a missing local file with a host's name.
-pub fn warn_of_forgotten_colon(plan: &mut Plan, values: &Values, operands: &[OsString]) {
+/// Warns before the start of a host without its colon, or a name without its quotes.
+pub fn warn_of_slips(plan: &mut Plan, values: &Values, operands: &[OsString]) {
     if plan.copy.options.pipes.target.is_none() && values.dialect() == Dialect::Haul {
         let config = values.last(&flags::SSH_CONFIG);
         plan.notes.extend(operands.iter().find_map(|operand| forgotten_colon(operand, config)));
+        plan.notes.extend(split_name(operands));
     }
 }
 

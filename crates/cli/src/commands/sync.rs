@@ -32,7 +32,7 @@ const OF_ONE_RUN: [&OptionRow; 9] = [
 /// Syncs `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut plan = sync(values, operands, terminal::stderr_is_terminal())?;
-    super::copy::warn_of_forgotten_colon(&mut plan, values, operands);
+    super::copy::warn_of_slips(&mut plan, values, operands);
     if values.is_set(&flags::WATCH) {
         return watch(values, operands, plan);
     }

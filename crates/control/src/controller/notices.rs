@@ -4,6 +4,8 @@ use super::worker_role::WorkerRole;
 
 /// Most lines of a kind shown of a worker over all attempts. A change of the path counts as a notice.
 const SHOWN_MAX: u64 = 1000;
+/// Most failures: a log lists those of any copy, and no worker fills a disk with them.
+const FAILURES_MAX: u64 = 1_000_000;
 
 /// What a worker says any number of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,10 @@ impl NoticeKind {
         (Self::Skipped, "skipped entries"),
         (Self::Live, "changed sources"),
     ];
+
+    fn shown_max(self) -> u64 {
+        if self == Self::Failure { FAILURES_MAX } else { SHOWN_MAX }
+    }
 }
 
 /// Lines of source and target by kind, counted over all attempts.
@@ -33,13 +39,13 @@ impl NoticeCounts {
     pub fn count(&mut self, role: WorkerRole, kind: NoticeKind) -> bool {
         let count = &mut self.0[role.index()][kind as usize];
         *count = count.saturating_add(1);
-        *count <= SHOWN_MAX
+        *count <= kind.shown_max()
     }
 
     /// Number of a worker's lines since `earlier` that were not shown.
     pub fn hidden_since(&self, earlier: &Self, role: WorkerRole, kind: NoticeKind) -> u64 {
         let [now, before] = [self, earlier].map(|counts| counts.0[role.index()][kind as usize]);
-        now.saturating_sub(before.max(SHOWN_MAX))
+        now.saturating_sub(before.max(kind.shown_max()))
     }
 }
 
@@ -52,9 +58,9 @@ mod tests {
         let target = WorkerRole::Target;
         for (kind, _) in NoticeKind::ALL {
             let mut notices = NoticeCounts::default();
-            let shown = (0..SHOWN_MAX + 5).filter(|_| notices.count(target, kind)).count();
+            let shown = (0..kind.shown_max() + 5).filter(|_| notices.count(target, kind)).count();
             let hidden = notices.hidden_since(&NoticeCounts::default(), target, kind);
-            assert_eq!((shown as u64, hidden), (SHOWN_MAX, 5));
+            assert_eq!((shown as u64, hidden), (kind.shown_max(), 5));
             assert_eq!(notices.hidden_since(&NoticeCounts::default(), WorkerRole::Source, kind), 0);
             let earlier = notices;
             assert!(!notices.count(target, kind));

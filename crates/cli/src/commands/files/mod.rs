@@ -32,7 +32,7 @@ use crate::args::{UsageError, flags};
 use crate::commands::configured::between;
 use crate::commands::own_program::own_program;
 use crate::commands::session_place::{Warnings, operands};
-use crate::forgotten_colon::forgotten_colon;
+use crate::operand_slips::forgotten_colon;
 use crate::resolve::plan;
 use crate::signals::Watch;
 

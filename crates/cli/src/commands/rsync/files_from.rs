@@ -4,8 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use haul_base::copy::own_executable::own_executable;
 use haul_control::operand::host_prefix;
 use haul_engine::fs::trusted_links::LinkRules;
 use haul_proto::path::escape;
@@ -45,7 +47,8 @@ pub(super) fn read_list(
         return Ok(text);
     }
     let access = words.iter().filter(|word| ACCESS.iter().any(|option| word.as_bytes().starts_with(option.as_bytes())));
-    let read = Command::new(std::env::current_exe()?)
+    let read = Command::new(own_executable()?)
+        .arg0("haul")
         .arg("--quiet")
         .args(access)
         .args([OsStr::from_bytes(&[host, path].concat()), OsStr::new("-")])

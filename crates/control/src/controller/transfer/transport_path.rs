@@ -205,8 +205,8 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
 /// Why data goes through ssh.
 fn because(connection: &TransferConnection) -> String {
     match (&connection.failed, &connection.attempt) {
-        (None, Some(_)) => "no direct connection yet".to_owned(),
-        (Some(failed), Some(_)) => format!("{failed}; the other direction is being tried"),
+        (None, Some(_)) => "started before a direct connection was up".to_owned(),
+        (Some(failed), Some(_)) => format!("{failed}; started before the other direction was up"),
         (failed, None) => failed.clone().unwrap_or_default(),
     }
 }

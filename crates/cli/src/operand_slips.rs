@@ -1,10 +1,12 @@
-//! An operand with the name of a host of ssh and no colon: it is a local path, as with scp.
+//! Slips in operands: a host's name without its colon, which is a local path as with scp; a name with spaces and without
+//! quotes.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use haul_base::shell_word::quote;
 use haul_proto::path::escape;
 
 /// Most read bytes of a file of ssh.
@@ -25,6 +27,16 @@ pub fn forgotten_colon(operand: &OsStr, config: Option<&OsStr>) -> Option<String
         || text(&ssh.join("known_hosts")).lines().any(|line| is_known_host(line, host));
     let [shown, before, path] = [typed, before, path].map(|text| escape(text.as_bytes()));
     is_known.then(|| format!("{shown} is a local path here; for the host of that name, write {before}:{path}"))
+}
+
+/// The warning for two missing operands that are one entry's name with a space between.
+pub fn split_name(operands: &[OsString]) -> Option<String> {
+    let is_missing = |name: &OsStr| Path::new(name).symlink_metadata().is_err();
+    operands.windows(2).filter(|pair| pair.iter().all(|name| is_missing(name))).find_map(|pair| {
+        let whole = pair.join(OsStr::new(" "));
+        let quoted = whole.to_str().map(quote)?;
+        (!is_missing(&whole)).then(|| format!("names with spaces need quotes: {quoted}"))
+    })
 }
 
 /// The start of a file; empty if it is none.
@@ -52,6 +64,19 @@ fn is_known_host(line: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_without_quotes_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).into_os_string();
+        std::fs::write(at("two words"), "").unwrap();
+        let operands = |second: &str| ["x".into(), at("two"), second.into(), "host:".into()];
+        let quoted = format!("names with spaces need quotes: {}", quote(at("two words").to_str().unwrap()));
+        assert_eq!(split_name(&operands("words")), Some(quoted));
+        assert_eq!(split_name(&operands("word")), None);
+        std::fs::write(at("two"), "").unwrap();
+        assert_eq!(split_name(&operands("words")), None);
+    }
 
     #[test]
     fn hosts_of_sshs_files_are_recognised() {
