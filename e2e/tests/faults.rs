@@ -166,7 +166,7 @@ fn a_failing_call_costs_at_most_a_file_and_is_named() {
     let sandbox = Sandbox::new();
     let tmpfs = sandbox.tmpfs("memory", "size=512m");
     let ground = Ground::new(&sandbox, tmpfs.path());
-    let wanted = cases("HAUL_FAULTS", 480);
+    let wanted = cases("HAUL_FAULTS", 240);
     let (failed, named) = (AtomicUsize::new(0), AtomicUsize::new(0));
     all(wanted, |number| {
         let call = CALLS[number % CALLS.len()];

@@ -20,7 +20,7 @@ use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Rounds of an everyday run.
-const EVERYDAY: u64 = 60;
+const EVERYDAY: u64 = 40;
 /// The files: name, bytes, bytes that have arrived at the kill, bytes of the old file. Both have journals, and the part
 /// of the second one is longer than all of the first.
 const FILES: [(&str, u64, u64, u64); 2] =

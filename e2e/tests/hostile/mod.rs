@@ -51,7 +51,7 @@ fn hold(seed: u64, (name, attack): &Attack) {
 
 #[test]
 fn a_hostile_source_changes_nothing_outside_and_ends_with_a_fault() {
-    let number = cases("HAUL_HOSTILE", 300);
+    let number = cases("HAUL_HOSTILE", 150);
     let all: Vec<_> = attacks().collect();
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {

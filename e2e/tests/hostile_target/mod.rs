@@ -115,14 +115,14 @@ fn a_flood_of_reports_is_summed_up() {
     let (run, _) = scene.end();
     let shown = run.stderr.lines().filter(|line| line.starts_with("haul: ") && line.contains(": notice ")).count();
     assert_eq!(shown, 2010, "{}", run.stderr);
-    for words in ["notices", "failures", "skipped entries"] {
-        assert!(run.stderr.contains(&format!("500 more {words} not shown")), "{words}: {}", run.stderr);
+    for words in ["500 more notices not shown", "500 more skipped entries not shown", "1,490 more failures: "] {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
     }
 }
 
 #[test]
 fn a_hostile_worker_is_not_believed_and_the_copy_ends() {
-    let number = cases("HAUL_HOSTILE_TARGET", 300);
+    let number = cases("HAUL_HOSTILE_TARGET", 150);
     let all: Vec<_> = attacks().collect();
     let only = std::env::var("HAUL_HOSTILE_ONLY").ok();
     let next = AtomicU64::new(0);

@@ -20,7 +20,7 @@ use haul_e2e::{Mount, NOBODY, ProgramRun, Sandbox, cases, count};
 use place::{Difference, Look, as_kept_on, differences, lines, look, make, temporary};
 use spec::{Maker, Scope};
 
-const EVERYDAY: u64 = 2_000;
+const EVERYDAY: u64 = 800;
 /// Every so many pairs it is also looked at first, and done once more.
 const LOOKED_AT_EVERY: u64 = 10;
 /// One in this many pairs compares a dry run with the run, with options that leave the target different from the

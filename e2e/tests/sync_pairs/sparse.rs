@@ -14,7 +14,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::place::temporary;
 
 /// Each way with each of [`MODES`].
-const EVERYDAY: u64 = 15;
+const EVERYDAY: u64 = 9;
 const SIZE: u64 = 100 << 20;
 /// Most bytes that are written or punched at a time.
 const PIECE_MAX: u64 = 2 << 20;
