@@ -19,7 +19,7 @@ mod verify;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_base::copy::location::{Host, Location};
@@ -556,7 +556,8 @@ fn check_hosts(sources: &[Location], operands: &[OsString], values: &Values) -> 
     })
 }
 
-/// Operands that were meant by a line with sources on different hosts: no space behind a colon, or several targets.
+/// Operands that were meant by a line with sources on different hosts: no space behind a colon, a name with a space, or
+/// several targets.
 fn meant_operands(operands: &[OsString]) -> Option<String> {
     let words: Vec<_> = operands.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
     let is_remote = |word: &str| !host_prefix(OsStr::new(word)).is_empty();
@@ -566,6 +567,12 @@ fn meant_operands(operands: &[OsString]) -> Option<String> {
     if let Some(at) = bare.filter(|at| !is_remote(words[at + 1])) {
         let joined = words[at..=at + 1].concat();
         return Some(quoted(&[&words[..at], &[&joined], &words[at + 2..]].concat()));
+    }
+    let is_missing = |word: &str| !is_remote(word) && Path::new(word).symlink_metadata().is_err();
+    let split = words.windows(2).take(words.len() - 2).position(|pair| is_remote(pair[0]) && is_missing(pair[1]));
+    if let Some(at) = split {
+        let whole = words[at..=at + 1].join(" ");
+        return Some(quoted(&[&words[..at], &[&whole], &words[at + 2..]].concat()));
     }
     let targets = words.iter().rev().take_while(|word| is_remote(word)).count();
     let (sources, targets) = words.split_at(words.len() - targets);

@@ -385,7 +385,7 @@ fn bad_values_name_the_option_and_the_remedy() {
     $ haul h:a b c
     sources are on different hosts: h and this machine
     hint: the last word is the target: c
-    hint: run one copy for each host
+    hint: haul 'h:a b' c
 
     $ haul --checksums= a b
     --checksums: empty file name

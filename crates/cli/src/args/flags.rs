@@ -185,7 +185,7 @@ options! {
     NO_SSH_REUSE: Switch = row("no-ssh-reuse", None, Nothing, Connecting, "log in for each command (default: commands within 60 s share a login)").switch();
     RSH: Single<String> = row("rsh", Some('e'), One("COMMAND"), Connecting, "ssh command line, as in rsync ('ssh -p 2222 -i key')").of_one_copy().one(text);
     SOURCE_COMMAND: Single<String> = row("source-command", None, One("CMD"), Connecting, "command that starts haul on a remote source (placeholders: see --target-command)").bbcp_letter('S').one(text);
-    TARGET_COMMAND: Single<String> = row("target-command", None, One("CMD"), Connecting, "command that starts haul on a remote target, for example 'ssh %I -l %U %H /opt/bin/haul' (%I: -i KEY, %U: user, %H: host, %4: -4 if given)").bbcp_letter('T').one(text);
+    TARGET_COMMAND: Single<String> = row("target-command", None, One("CMD"), Connecting, "command that starts haul on a remote target, for example 'ssh %I -l %U %H sudo /usr/bin/haul' (%I: -i KEY, %U: user, %H: host, %4: -4 if given)").bbcp_letter('T').one(text);
     CALLBACK: Single<String> = row("callback", None, One("HOST[:PORT]"), Connecting, "address for data connections to the accepting end").bbcp('H', 2).one(text);
     BIND: Single<String> = row("bind", None, One("ADDRESS|INTERFACE"), Connecting, "use only this local address or interface").one(text);
     IPV4: Single<&'static str> = row("ipv4", Some('4'), PLACES, Connecting, "use IPv4 only, for ssh (c), data (s, t) or everything (cst, if omitted)").bbcp('4', 4).one(places);

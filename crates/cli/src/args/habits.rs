@@ -70,7 +70,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--silent", "-q prints errors only"),
     ("--skip-existing", "--omit skips files that exist on the target"),
     ("--speed", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
-    ("--sudo", "--target-command 'ssh %U@%H sudo haul' starts haul as root at the target"),
+    ("--sudo", "--target-command 'ssh %U@%H sudo /usr/bin/haul' starts an installed haul as root at the target"),
     ("--tar", "haul copies directories itself, with -r; tar's output goes into haul - HOST:FILE"),
     ("--threads", "--streams N sets the number of parallel streams"),
     ("--transfers", "--streams N sets the number of parallel streams"),
@@ -114,10 +114,12 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["dir", "lsd", "lsf", "lsjson", "lsl"], "haul ls HOST:PATH lists a directory"),
     (&["delete", "deletefile", "purge", "unlink"], "haul rm HOST:PATH deletes a file, haul rm -r a directory"),
     (&["monitor", "top", "watch"], "--tui shows a copy as a dashboard"),
-    (&["info", "about"], "haul version, haul config or haul survey PATH"),
+    (&["about", "free"], "ssh HOST df -h PATH shows free space; haul version tells about haul"),
+    (&["info"], "haul version, haul config or haul survey PATH"),
     (&["login", "ssh"], "haul logs in with ssh: name the host in SOURCE or TARGET"),
     (&["self-update", "update", "upgrade"], "install a newer package of haul"),
-    (&["estimate", "exists", "size"], "haul du HOST:PATH sums up, haul survey PATH summarises what a copy would move"),
+    (&["exists"], "haul ls HOST:PATH lists what is there"),
+    (&["estimate", "size"], "haul du HOST:PATH sums up, haul survey PATH summarises what a copy would move"),
 ];
 
 /// Commands on a host, which ssh runs.
@@ -212,11 +214,15 @@ pub fn of_bbftp() -> UsageError {
         .remedy("haul --pairs FILE copies what FILE lists, a source and a target on each line")
 }
 
-/// Error for fewer than two operands.
-pub fn too_few_for_sync() -> UsageError {
-    UsageError::new("haul sync needs a source and a target")
-        .remedy("haul sync SOURCE... TARGET makes TARGET/SOURCE match SOURCE")
-        .remedy("haul sync SOURCE/ TARGET makes TARGET match SOURCE")
+/// Error for fewer than two operands, one of which an option has perhaps taken.
+pub fn too_few_for_sync(taken: Option<String>) -> UsageError {
+    let error = UsageError::new("haul sync needs a source and a target");
+    match taken {
+        Some(taken) => error.remedy(taken),
+        None => error
+            .remedy("haul sync SOURCE... TARGET makes TARGET/SOURCE match SOURCE")
+            .remedy("haul sync SOURCE/ TARGET makes TARGET match SOURCE"),
+    }
 }
 
 /// A command line with too few operands: the option that took one of them, if any.

@@ -275,8 +275,8 @@ fn full_help() {
           --source-command CMD  command that starts haul on a remote source
                                 (placeholders: see --target-command)
           --target-command CMD  command that starts haul on a remote target, for
-                                example 'ssh %I -l %U %H /opt/bin/haul' (%I: -i KEY,
-                                %U: user, %H: host, %4: -4 if given)
+                                example 'ssh %I -l %U %H sudo /usr/bin/haul' (%I: -i
+                                KEY, %U: user, %H: host, %4: -4 if given)
           --callback HOST[:PORT]
                                 address for data connections to the accepting end
           --bind ADDRESS|INTERFACE

@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use haul_base::quantity::parse_rate;
 use haul_proto::path::escape;
 
 use super::flags::COPY;
@@ -89,7 +90,7 @@ const LETTERS: &[Letter] = &[
     ),
     letter(
         'T',
-        Refused("cp's -T: name the target\nrsync's -T: omit it\nscp's -T: omit it"),
+        Refused("cp's -T: SOURCE/. copies what SOURCE contains\nrsync's -T: omit it\nscp's -T: omit it"),
         "no directory",
         "no name check",
         "no terminal",
@@ -213,7 +214,7 @@ fn is_argument(letter: char, word: &OsStr, files: &dyn LocalFiles) -> bool {
     let Some(row) = of_bbcp(letter) else { return false };
     let text = word.to_str().unwrap_or_default();
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_quantity = unit.len() < text.len() && unit.len() <= 1;
+    let is_quantity = unit.len() < text.len() && (unit.len() <= 1 || parse_rate(text).is_ok());
     match (letter, row.takes) {
         ('S', _) => text.starts_with('/') && text.split(' ').next().is_some_and(|program| program.ends_with("/ssh")),
         ('I', _) => text == "-",
@@ -251,8 +252,11 @@ fn bbcps(letter: char) -> Option<String> {
 /// rsync's letters.
 fn group(letters: &str, begins_with_an_option_that_takes: bool) -> Result<Expanded, UsageError> {
     let mut options = Vec::new();
-    let whole = |why: String| {
+    let whole = |letter: char, why: String| {
         let error = UsageError::new(format!("-{letters}: {why}"));
+        if let Some(Letter { haul: Refused(instead), .. }) = LETTERS.iter().find(|row| row.letter == letter) {
+            return instead.lines().fold(error, UsageError::remedy);
+        }
         let apart: Vec<_> = letters.chars().map(|letter| format!("-{letter}")).collect();
         match begins_with_an_option_that_takes {
             _ if names::exact(COPY, letters).is_some() => error.remedy(format!("write --{letters}")),
@@ -270,10 +274,10 @@ fn group(letters: &str, begins_with_an_option_that_takes: bool) -> Result<Expand
             return Err(takes_nothing(&format!("-{letters}"), of, OsStr::new(argument)));
         }
         let Some(option) = rsync::letter(letter) else {
-            return Err(whole(format!("rsync has no -{}", escape(letter.to_string().as_bytes()))));
+            return Err(whole(letter, format!("rsync has no -{}", escape(letter.to_string().as_bytes()))));
         };
         match option.meaning {
-            _ if option.takes => return Err(whole(format!("-{letter} takes an argument in rsync"))),
+            _ if option.takes => return Err(whole(letter, format!("-{letter} takes an argument in rsync"))),
             Is(words) => options.extend(words.iter().map(OsString::from)),
             Refused(instead) => return Err(refused(&format!("-{letters}: rsync's -{letter}"), instead)),
             Nothing | With(..) => {}

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 
+use crate::operand_slips::forgotten_colon;
+
 /// Local files.
 pub trait LocalFiles {
     /// Whether an entry has this name.
@@ -11,6 +13,11 @@ pub trait LocalFiles {
 
     /// Whether this is a file with a private key for ssh.
     fn is_private_key(&self, name: &OsStr) -> bool;
+
+    /// Whether ssh's files name a host like this.
+    fn is_known_host(&self, _: &OsStr) -> bool {
+        false
+    }
 }
 
 /// The files of this host.
@@ -27,6 +34,10 @@ impl LocalFiles for LocalDisk {
         let read = is_file.then(|| File::open(name).and_then(|mut file| file.read(&mut start)).ok()).flatten();
         let line = &start[..read.unwrap_or(0)];
         line.starts_with(b"-----BEGIN ") && line.windows(11).any(|words| words == b"PRIVATE KEY")
+    }
+
+    fn is_known_host(&self, name: &OsStr) -> bool {
+        forgotten_colon(name, None).is_some()
     }
 }
 

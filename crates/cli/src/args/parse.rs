@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_base::copy::location::Host;
+use haul_base::copy::location::{Host, Location};
 use haul_control::operand::parse_operand;
 use haul_proto::path::escape;
 
@@ -281,8 +281,7 @@ fn sync(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageErro
         refuse_several_targets(&values)?;
         match operands.len() {
             0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
-                let error = habits::too_few_for_sync();
-                Err(habits::taken_operand(&values, files).map_or(error.clone(), |taken| error.remedy(taken)))
+                Err(habits::too_few_for_sync(habits::taken_operand(&values, files)))
             }
             _ => {
                 refuse_local_files_with_colons(&values, &operands, files)?;
@@ -445,11 +444,13 @@ fn config(words: &[OsString], files: &dyn LocalFiles) -> Result<Command, UsageEr
 /// The host of a command, without a user.
 pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
     let bytes = word.as_bytes();
-    let operand = if bytes.ends_with(b":") { bytes.to_vec() } else { [bytes, b":"].concat() };
-    match parse_operand(OsStr::from_bytes(&operand))?.host {
-        Host::Remote { name, .. } | Host::Served { name, .. } => Ok(name),
-        Host::Local => Err(UsageError::new(format!("{}: not a host", shown(word)))
-            .remedy("write it as before the colon of a remote path: haul config db1")),
+    let name = bytes.strip_suffix(b":").unwrap_or(bytes);
+    let is_path = matches!(parse_operand(OsStr::from_bytes(name)), Ok(Location { host: Host::Remote { .. }, .. }));
+    match parse_operand(OsStr::from_bytes(&[name, b":"].concat()))?.host {
+        Host::Remote { name, .. } | Host::Served { name, .. } if !is_path => Ok(name),
+        _ => Err(UsageError::new(format!("{}: not a host", shown(word)))
+            .remedy("write it as before the colon of a remote path: haul config db1")
+            .remedy("for a file or directory called config, write ./config")),
     }
 }
 
@@ -586,12 +587,13 @@ fn unknown_command(values: &Values, operands: &[OsString], files: &dyn LocalFile
     }
     let error = UsageError::new(format!("no command or file is called {text}"));
     let instead = habits::meant_by_command(text, &operands[1..], !values.given().is_empty());
+    let host = files.is_known_host(first).then(|| format!("for the host of that name, write {text}:"));
     let near = || commands::near(text).map(|command| format!("did you mean: haul {command}"));
     // A missing source is reported as any other, unless the next word is the source.
     let is_command =
         matches!(operands, [_] | [_, _, _, ..]) && operands[1..].first().is_none_or(|next| files.exists(next));
     let list = || is_command.then(|| "haul --help lists the commands".to_owned());
-    instead.or_else(near).or_else(list).map(|hint| error.remedy(hint))
+    host.or(instead).or_else(near).or_else(list).map(|hint| error.remedy(hint))
 }
 
 /// Sources below a base are not in this directory, and programs are not files.

@@ -303,6 +303,17 @@ fn iperfs_letters_name_options_of_net() {
 }
 
 #[test]
+fn the_argument_of_config_is_a_host_and_no_path() {
+    let host = |word: &str| command_host(OsStr::new(word));
+    for (word, name) in [("db1", "db1"), ("root@db1:", "db1"), ("[::1]", "::1"), ("haul://db1:1/", "db1")] {
+        assert_eq!(host(word).unwrap(), name);
+    }
+    for word in ["db1:x", "root@db1:/x", "./db1", "a/b"] {
+        assert!(host(word).unwrap_err().to_string().contains("not a host"), "{word}");
+    }
+}
+
+#[test]
 fn an_option_that_took_an_operand_is_named() {
     for (words, taken) in [
         (&["--exclude", "there", "peer:x"][..], "--exclude took there as its PATTERN"),

@@ -61,7 +61,11 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch("archive", Some('a'), Is(&["--archive"])),
     switch("recursive", Some('r'), Is(&["--recursive"])),
     switch("inc-recursive", None, Nothing).also(&["i-r"]),
-    switch("relative", Some('R'), Refused("nearest: --dirbase BASE, which recreates paths relative to BASE")),
+    switch(
+        "relative",
+        Some('R'),
+        Refused("--dirbase BASE recreates paths relative to BASE; haul rsync has this option"),
+    ),
     switch("implied-dirs", None, Nothing),
     switch("backup", Some('b'), Is(&["--backup"])),
     one("backup-dir", None, With("--backup-dir", "")),
@@ -115,7 +119,9 @@ pub const OPTIONS: &[RsyncOption] = &[
     one(
         "rsync-path",
         None,
-        Refused("--target-command 'ssh %U@%H sudo haul' starts haul at the target, --source-command at the source"),
+        Refused(
+            "--target-command 'ssh %U@%H sudo /usr/bin/haul' starts an installed haul at the target, --source-command at the source",
+        ),
     ),
     switch("existing", None, Is(&["--existing"])).also(&["ignore-non-existing"]),
     switch("ignore-existing", None, Is(&["--ignore-existing"])),
@@ -199,7 +205,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     one("log-file-format", None, LISTED),
     one("password-file", None, With("--secret-file", "")),
     one("early-input", None, DAEMON),
-    switch("list-only", None, Refused("--dry-run shows what would be copied")),
+    switch("list-only", None, Refused("haul ls -lr PATH lists; --dry-run shows what would be copied")),
     one("bwlimit", None, With("--bwlimit", "")),
     one("stop-after", None, Refused("--timelimit TIME stops after a time: 90, 10m, 2h")).also(&["time-limit"]),
     one("stop-at", None, Refused("--timelimit TIME stops after a time: 90, 10m, 2h")),

@@ -174,7 +174,9 @@ impl Scan<'_> {
                 Ok(())
             }
             (Takes::Nothing | Takes::Repeats, Some(_)) => {
-                Err(UsageError::new(format!("{} takes no argument", row.typed())))
+                let error = UsageError::new(format!("{} takes no argument", row.typed()));
+                let of_rsync = rsync::long(row.id).filter(|(option, _)| option.takes);
+                Err(of_rsync.map_or(error.clone(), |_| error.remedy("haul rsync takes rsync's argument")))
             }
             (_, Some(argument)) => {
                 self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));

@@ -171,7 +171,7 @@ pub fn refuse_incomplete(values: &Values, is_sync: bool) -> Result<(), UsageErro
         [&flags::DELETE_EXCLUDED, &flags::IGNORE_ERRORS, &flags::MAX_DELETE, &flags::ALLOW_EMPTY_SOURCE];
     // A limit in a configuration file applies only to copies that delete.
     if let Some(row) = of_delete.into_iter().find(|row| values.is_typed(row) && !deletes) {
-        return Err(UsageError::new(format!("{} needs --delete", row.typed())));
+        return Err(UsageError::new(format!("{} needs --delete", row.typed())).remedy("add --delete"));
     }
     if deletes {
         refuse_to_delete(values, is_sync)?;

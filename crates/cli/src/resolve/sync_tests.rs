@@ -224,12 +224,15 @@ fn meaningless_combinations_are_refused_with_the_remedy() {
 
     $ haul sync --delete-excluded a b
     --delete-excluded needs --delete
+    hint: add --delete
 
     $ haul sync --ignore-errors a b
     --ignore-errors needs --delete
+    hint: add --delete
 
     $ haul sync --max-delete 3 a b
     --max-delete needs --delete
+    hint: add --delete
 
     $ haul sync --delete --max-delete -1 a b
     --max-delete needs an argument, but -1 is an option
