@@ -294,9 +294,10 @@ fn a_file_gets_ten_failures_and_their_number_and_a_log_gets_all() {
 #[test]
 fn v_names_what_changes_as_rsync_does() {
     let sandbox = Sandbox::new();
-    for name in ["s/sub/new", "s/changed", "s/same", "t/changed", "t/gone", "t/old/file"] {
+    for name in ["s/sub/new", "s/changed", "s/same", "t/gone", "t/old/file"] {
         sandbox.file(name, name);
     }
+    sandbox.file("t/changed", "of another size");
     sandbox.haul(["sync", "s/same", "t/same"]).run().succeeds();
     let run = sandbox.haul(["sync", "-v", "--delete", "s/", "t"]).run().succeeds().says(["connected:", "cpu "]);
     let mut lines: Vec<_> = run.stdout.lines().collect();
