@@ -441,7 +441,7 @@ fn bad_values_name_the_option_and_the_remedy() {
     --newer 500ms: must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age in whole seconds (12h, 7d)
 
     $ haul --xfrrate 10Mb/s a b
-    --xfrrate 10Mb/s: must be a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s
+    --xfrrate 10Mb/s: must be a rate in bytes or bits: 10MB/s or 10Mbit/s
 
     $ haul --min-size 99999999t a b
     --min-size 99999999t: must be a size below 16384p

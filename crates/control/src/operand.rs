@@ -124,8 +124,12 @@ fn is_daemon(operand: &[u8], form: &str, file: &str) -> UsageError {
 /// Refuses `host:2222:/path`: the port would be part of a name.
 fn refuse_port(operand: &[u8], path: &[u8]) -> Result<(), UsageError> {
     let digits = path.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = path[digits..].strip_prefix(b":").filter(|rest| matches!(rest, [] | [b'/' | b'~', ..]));
-    let Some(rest) = rest.filter(|_| (2..=5).contains(&digits)) else { return Ok(()) };
+    let is_port = |rest: &&[u8]| match rest {
+        [] | [b'/' | b'~', ..] => (2..=5).contains(&digits),
+        // Rather a port than the year or the time in a name.
+        _ => digits == 5 || path.starts_with(b"22") && digits == 4,
+    };
+    let Some(rest) = path[digits..].strip_prefix(b":").filter(is_port) else { return Ok(()) };
     let [host, port, rest, whole] = [&operand[..operand.len() - path.len()], &path[..digits], rest, path].map(escape);
     Err(UsageError::new(format!("{}: a port has an option of its own", escape(operand)))
         .remedy(format!("write -P {port} {host}{rest}, or {host}./{whole} for a file of that name")))

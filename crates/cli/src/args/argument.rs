@@ -50,7 +50,11 @@ impl<'a> Argument<'a> {
 
     /// A rate in bytes per second, in `range`; `limits` says the range to people.
     pub fn rate(self, range: RangeInclusive<u64>, limits: &str) -> Result<u64, UsageError> {
-        let forms = "a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s";
+        let is_bare = |text: &str| text.trim_end_matches("/s").ends_with('b');
+        let forms = match self.value.to_str().is_some_and(is_bare) {
+            true => "a rate in bytes or bits: 10MB/s or 10Mbit/s",
+            false => "a rate, for example 50m (MiB/s), 50MB/s or 400Mbit/s",
+        };
         self.quantity(parse_rate, range, &format!("a rate {limits}"), forms)
     }
 

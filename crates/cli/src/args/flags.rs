@@ -203,7 +203,7 @@ options! {
     SILENCE: Single<Duration> = row("silence", None, One("TIME"), Connecting, "treat a host as lost after TIME without a message (default: 13s)").one(|a| a.time(SILENCE_MIN..=HOUR, "from 3s to 1h"));
     VERIFY: Single<Verify> = row("verify", None, One("MODE"), Integrity, "memory: hash at the target as well; disk: read back from disk and repair").words(&["memory", "disk"]).one(|a| a.choice(&[("memory", Verify::Memory), ("disk", Verify::Disk)]));
     DIGEST: Single<bool> = row("digest", None, One("NAME"), Integrity, "xxh3 (default): check blocks only; blake3: compute the BLAKE3 of each file as well").words(&["xxh3", "blake3"]).one(|a| a.choice(&[("xxh3", false), ("blake3", true)]));
-    FSYNC: Single<Fsync> = row("fsync", None, FSYNC_MODES, Integrity, "full (default): sync data and names; data; or none (d, dd: bbcp's data, full)").or("sync").bbcp_as("sync", 'y', 4).one(fsync);
+    FSYNC: Single<Fsync> = row("fsync", None, FSYNC_MODES, Integrity, "full (default): sync data and names; data; or none (d, dd: bbcp's data, full)").bbcp_as("sync", 'y', 4).one(fsync);
     CHECKSUMS: Single<OsString> = row("checksums", None, One("FILE"), Integrity, "write a digest list for b3sum --check (-: standard output)").of_one_copy().one(raw);
     CHECKSUM_ALG: Single<OsString> = row("checksum-alg", None, One("ALG"), Integrity, "digest of that list or of --expect's, in the format of sha256sum (names: see --checksum)").of_one_copy().words(DIGESTS).one(raw);
     EXPECT: Single<OsString> = row("expect", None, One("FILE"), Integrity, "verify files against a digest list before they get their names; report entries without a match").of_one_copy().one(raw);

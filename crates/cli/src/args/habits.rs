@@ -21,14 +21,17 @@ const COLOURS: &str = "terminals get colours: NO_COLOR=1 turns them off, CLICOLO
 /// Long options of other programs, and what to write instead. Those of rsync are in [`super::rsync`].
 const OPTIONS: &[(&str, &str)] = &[
     ("--append", "partial copies resume by themselves; --journal-dir DIR moves their journals"),
+    ("--bg", "--detach runs the copy in the background; haul copies lists such copies"),
     ("--background", "--detach runs the copy in the background; haul copies lists such copies"),
     ("--checkers", "haul reads directories in parallel by itself"),
     ("--color", COLOURS),
     ("--colour", COLOURS),
     ("--completions", "haul completions bash, zsh or fish"),
     ("--concurrency", "--streams N sets the number of parallel streams"),
+    ("--connect-timeout", "-o ConnectTimeout=SECONDS limits the login"),
     ("--connections", "--streams N sets the number of parallel streams"),
     ("--continue", "rerun the command: it resumes"),
+    ("--create-dirs", "--mkdir creates missing directories"),
     ("--fast-list", "omit it: haul lists directories while it copies"),
     ("--find-renames", "--detect-renames uses renamed files on the target"),
     ("--follow", "-L follows symbolic links; --realtime follows a growing file"),
@@ -38,12 +41,15 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--host", "HOST:PATH, or USER@HOST:PATH, is a path on a host"),
     ("--identity", "-i KEY names ssh's private key"),
     ("--identity-file", "-i KEY names ssh's private key"),
+    ("--ignore-checksum", "data is always checked; that costs no round trip"),
     ("--insecure", "--no-encrypt only authenticates; there is no copy without authentication"),
     ("--jobs", "--streams N sets the number of parallel streams"),
     ("--key", "-i KEY names ssh's private key"),
     ("--limit", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
     ("--limit-rate", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
     ("--log", "--logfile FILE appends messages to FILE"),
+    ("--low-level-retries", "--retries N, or --retry-for TIME"),
+    ("--ls", "haul ls PATH lists a directory"),
     ("--man", "haul man"),
     ("--max-age", "--newer WHEN copies files modified since then: --newer 7d"),
     ("--max-rate", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
@@ -68,13 +74,17 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--serve", "haul serve DIR accepts transfers without ssh"),
     ("--sha256", "--checksum sha256 prints digests"),
     ("--silent", "-q prints errors only"),
+    ("--skip-verify", "data is always checked; that costs no round trip"),
     ("--skip-existing", "--omit skips files that exist on the target"),
     ("--speed", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
     ("--sudo", "--target-command 'ssh %U@%H sudo /usr/bin/haul' starts an installed haul as root at the target"),
+    ("--sync", "haul sync SOURCE... TARGET makes TARGET match SOURCE"),
     ("--tar", "haul copies directories itself, with -r; tar's output goes into haul - HOST:FILE"),
     ("--threads", "--streams N sets the number of parallel streams"),
+    ("--throttle", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
     ("--transfers", "--streams N sets the number of parallel streams"),
     ("--tries", "--retries N, or --retry-for TIME"),
+    ("--twoway", "haul twoway A B synchronises both ways"),
     ("--user", "USER@HOST:PATH names the user"),
     ("--workers", "--streams N sets the number of parallel streams"),
     ("--yes", "omit it: a copy asks nothing; -f overwrites existing files that differ"),
@@ -103,7 +113,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     ),
     (&["attach", "log", "logs", "rerun"], "haul copies attach|log|cancel|rerun NAME is about a detached copy"),
     (
-        &["checksum", "hash", "hashsum", "md5sum", "sha1sum", "sha256sum"],
+        &["checksum", "hash", "hashsum"],
         "--checksum md5 prints digests during a copy; ssh HOST md5sum PATH prints those of files there",
     ),
     (&["completion", "complete"], "haul completions bash, zsh or fish"),
@@ -123,13 +133,41 @@ const COMMANDS: &[(&[&str], &str)] = &[
 ];
 
 /// Commands on a host, which ssh runs.
-const SHELL_COMMANDS: [&str; 10] = ["chmod", "chown", "df", "find", "ln", "mv", "rmdir", "stat", "touch", "tree"];
+const SHELL_COMMANDS: [&str; 19] = [
+    "chmod",
+    "chown",
+    "df",
+    "find",
+    "head",
+    "ln",
+    "md5sum",
+    "mv",
+    "ncdu",
+    "quota",
+    "rmdir",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "stat",
+    "tail",
+    "touch",
+    "tree",
+    "wc",
+];
 /// Commands that move files, also between hosts.
 const MOVES: [&str; 4] = ["move", "moveto", "mv", "rename"];
 
 /// The replacement for an option that haul lacks.
 pub fn meant_by(shown: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(option, _)| *option == shown).map(|(_, instead)| *instead)
+}
+
+/// What shows the effect of a command that deletes, in place of its dry run or its questions.
+pub fn instead_of_guard(command: &str, option: &OsStr) -> Option<&'static str> {
+    let is_guard = option == "--dry-run" || option == "--items";
+    let shown =
+        [("clean", "haul status PATH lists what haul clean deletes"), ("rm", "haul ls PATH lists what is there")];
+    shown.into_iter().find(|(name, _)| *name == command && is_guard).map(|(_, instead)| instead)
 }
 
 /// The replacement for a command that haul lacks, with `arguments`; `has_options` beside them.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 
-use crate::operand_slips::forgotten_colon;
+use crate::slips::forgotten_colon;
 
 /// Local files.
 pub trait LocalFiles {

@@ -42,6 +42,18 @@ pub fn refuse_missing_hosts(operands: &[OsString], files: &dyn LocalFiles) -> Re
         .remedy(format!("write {meant}, or {} for a local file", quote(&format!("./{shown}")))))
 }
 
+/// Refuses an option with the dash of a typeset page in place of a hyphen, unless there is such a file.
+pub fn refuse_dash(operand: &OsStr, files: &dyn LocalFiles) -> Result<(), UsageError> {
+    let text = operand.to_str().unwrap_or_default();
+    let option = text.trim_start_matches(['\u{2010}', '\u{2011}', '\u{2013}', '\u{2014}', '\u{2212}']);
+    if option.len() == text.len() || files.exists(operand) {
+        return Ok(());
+    }
+    let hyphens = if option.trim_start_matches('-').len() > 1 { "--" } else { "-" };
+    Err(UsageError::new(format!("{text} begins with a dash, not with a hyphen"))
+        .remedy(format!("write {hyphens}{}", option.trim_start_matches('-'))))
+}
+
 /// Refuses `'~/x'` in quotes, which the shell did not expand, unless there is an entry `~`.
 pub fn refuse_quoted_home(operand: &OsStr, files: &dyn LocalFiles) -> Result<(), UsageError> {
     let bytes = operand.as_bytes();
@@ -117,6 +129,19 @@ mod tests {
             assert_eq!(refused(line, true), None);
         }
         assert_eq!(refused("./:a h:b", false), None);
+    }
+
+    #[test]
+    fn a_dash_of_a_web_page_is_no_hyphen() {
+        let refused = |operand: &str, exists: bool| refuse_dash(OsStr::new(operand), &|_: &OsStr| exists).err();
+        for (operand, meant) in [("\u{2013}r", "-r"), ("\u{2014}delete", "--delete"), ("\u{2013}-delete", "--delete")] {
+            assert!(
+                refused(operand, false).unwrap().to_string().ends_with(&format!("hint: write {meant}")),
+                "{operand}"
+            );
+            assert!(refused(operand, true).is_none());
+        }
+        assert!(refused("a\u{2013}b", false).is_none() && refused("-", false).is_none());
     }
 
     #[test]

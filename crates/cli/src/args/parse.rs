@@ -4,14 +4,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use haul_base::copy::location::{Host, Location};
-use haul_control::operand::parse_operand;
+use haul_base::shell_word::quote;
+use haul_control::operand::{host_prefix, parse_operand};
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::job::JobWords;
 use super::letters::is_option;
 use super::local_files::LocalFiles;
-use super::operands::{refuse_local_file_with_colon, refuse_missing_hosts, refuse_quoted_home, refuse_wide_deletion};
+use super::operands::{
+    refuse_dash, refuse_local_file_with_colon, refuse_missing_hosts, refuse_quoted_home, refuse_wide_deletion,
+};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan, takes_next};
 use super::values::Values;
@@ -379,8 +382,9 @@ fn of_files(
     with_operands(&command, &words[1..], files, |values, places| {
         refuse_local_files_with_colons(&values, &places, files)?;
         if places.is_empty() {
-            return Err(UsageError::new(format!("haul {command} needs a path"))
-                .remedy(format!("haul {command} db1:/archive/run7, or a path of this machine")));
+            let example = || format!("haul {command} db1:/archive/run7, or a path of this machine");
+            let error = UsageError::new(format!("haul {command} needs a path"));
+            return Err(error.remedy(habits::taken_operand(&values, files).unwrap_or_else(example)));
         }
         let (own, copy) = shared::split(&values, own);
         Ok(Command::Files(what, own, copy, places))
@@ -569,11 +573,16 @@ fn one_operand(dialect: Dialect, operand: &OsStr, values: &Values, files: &dyn L
     let error = UsageError::new(format!("no target given for {}", shown(operand)));
     match habits::taken_operand(values, files).filter(|_| dialect == Dialect::Haul) {
         Some(taken) => error.remedy(taken),
-        None => error.remedy(format!(
-            "{} {} TARGET, where TARGET is a path or [user@]host:path",
-            dialect.program(),
-            shown(operand)
-        )),
+        None => error
+            .remedy(format!(
+                "{} {} TARGET, where TARGET is a path or [user@]host:path",
+                dialect.program(),
+                shown(operand)
+            ))
+            .remedies((dialect == Dialect::Haul && !host_prefix(operand).is_empty()).then(|| {
+                let word = quote(&shown(operand));
+                format!("for a pipe: haul {word} - prints a file, haul - {word} writes standard input there")
+            })),
     }
 }
 
@@ -581,7 +590,14 @@ fn one_operand(dialect: Dialect, operand: &OsStr, values: &Values, files: &dyn L
 fn unknown_command(values: &Values, operands: &[OsString], files: &dyn LocalFiles) -> Option<UsageError> {
     let first = operands.first()?;
     let is_of_a_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let text = first.to_str().filter(|text| text.chars().all(is_of_a_word))?;
+    let typed = first.to_str()?;
+    let lower = typed.to_ascii_lowercase();
+    if lower != typed && !files.exists(first) && commands::names().contains(&lower.as_str()) {
+        return Some(
+            UsageError::new(format!("no command is called {typed}")).remedy(format!("did you mean: haul {lower}")),
+        );
+    }
+    let text = Some(typed).filter(|text| text.chars().all(is_of_a_word))?;
     if files.exists(first) || !text.contains(|c: char| c.is_ascii_lowercase()) {
         return None;
     }
@@ -609,6 +625,7 @@ fn refuse_local_files_with_colons(
             refuse_missing_hosts(operands, files)?;
             operands.iter().try_for_each(|operand| {
                 refuse_local_file_with_colon(operand, files)?;
+                refuse_dash(operand, files)?;
                 refuse_quoted_home(operand, files)
             })
         }

@@ -270,7 +270,7 @@ fn words_of_other_programs_never_log_in_and_name_hauls() {
         (&["move", "peer:a b", "there"], "haul --remove-source-files 'peer:a b' there"),
         (&["move", "peer:a"], "haul --remove-source-files SOURCE... TARGET moves"),
         (
-            &["md5sum", "there"],
+            &["hash", "there"],
             "--checksum md5 prints digests during a copy; ssh HOST md5sum PATH prints those of files there",
         ),
         (&["rmdir", "haul://peer:1/"], "ssh HOST rmdir PATH"),
@@ -448,7 +448,7 @@ fn errors_name_the_word_and_the_remedy() {
 
     $ haul demo -r
     haul demo has no -r
-    hint: omit it; haul help demo lists the options of haul demo
+    hint: haul help demo lists the options of haul demo
     hint: copy options follow --, as in haul demo --keep -- --no-encrypt
 
     $ haul demo -- a

@@ -230,7 +230,12 @@ impl Scan<'_> {
             self.given.extend(rows.into_iter().map(|row| (row, None)));
             return Ok(());
         }
-        let expanded = letters::expand(word, self.words.peek().map(OsString::as_os_str), self.grammar.files)?;
+        let expanded = letters::expand(word, self.words.peek().map(OsString::as_os_str), self.grammar.files);
+        let has_own_letters = self.table.iter().any(|row| row.has_own_letter);
+        let expanded = expanded.map_err(|error| match has_own_letters {
+            true => self.lacks(&shown(word)).remedy(format!("ssh HOST {} has more options", self.grammar.command)),
+            false => error,
+        })?;
         if expanded.took_next {
             self.words.next();
         }
@@ -245,12 +250,17 @@ impl Scan<'_> {
         let name = String::from_utf8_lossy(&bytes[..end]);
         match names::exact(self.table, name.trim_start_matches('-')) {
             Some(_) => self.long(&bytes[2..]),
-            None => {
-                let command = self.grammar.command;
-                Err(UsageError::new(format!("haul {command} has no {shown}"))
-                    .remedy(format!("omit it; haul help {command} lists the options of haul {command}")))
-            }
+            None => Err(match habits::instead_of_guard(self.grammar.command, option) {
+                Some(instead) => self.lacks(shown).remedy(instead),
+                None => self.lacks(shown),
+            }),
         }
+    }
+
+    fn lacks(&self, shown: &str) -> UsageError {
+        let command = self.grammar.command;
+        UsageError::new(format!("haul {command} has no {shown}"))
+            .remedy(format!("haul help {command} lists the options of haul {command}"))
     }
 
     fn bbcp_letters(&mut self, word: &OsStr) -> Result<(), UsageError> {

@@ -32,10 +32,10 @@ use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
 use crate::manifest::Manifest;
 use crate::metrics::CopyMetrics;
-use crate::operand_slips::{forgotten_colon, split_name};
 use crate::path_memory::PathMemory;
-use crate::resolve::{DigestSink, Plan, plan};
+use crate::resolve::{DigestSink, Plan, plan, typed_lists};
 use crate::signals::Watch;
+use crate::slips::{foreign_pattern, forgotten_colon, quoted_pattern, split_name};
 
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
@@ -50,6 +50,10 @@ pub fn warn_of_slips(plan: &mut Plan, values: &Values, operands: &[OsString]) {
         let config = values.last(&flags::SSH_CONFIG);
         plan.notes.extend(operands.iter().find_map(|operand| forgotten_colon(operand, config)));
         plan.notes.extend(split_name(operands));
+        let sources = operands.split_last().map_or(&[][..], |(_, sources)| sources);
+        plan.notes.extend(quoted_pattern(sources));
+        let patterns = typed_lists(values).filter_map(|list| list.pattern());
+        plan.notes.extend(patterns.filter_map(|(option, pattern)| foreign_pattern(&option, pattern, sources)));
     }
 }
 

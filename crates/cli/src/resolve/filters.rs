@@ -59,7 +59,12 @@ pub fn typed_lists(values: &Values) -> impl Iterator<Item = TypedList<'_>> {
     })
 }
 
-impl TypedList<'_> {
+impl<'v> TypedList<'v> {
+    /// The option and its pattern, if it is one.
+    pub fn pattern(&self) -> Option<(String, &'v OsStr)> {
+        (!self.is_file).then(|| (self.row.typed(), self.argument))
+    }
+
     /// The name of a rule in messages.
     pub fn shown(&self, line: u32) -> String {
         let argument = escape(self.argument.as_bytes());

@@ -32,9 +32,9 @@ use crate::args::{UsageError, flags};
 use crate::commands::configured::between;
 use crate::commands::own_program::own_program;
 use crate::commands::session_place::{Warnings, operands};
-use crate::operand_slips::forgotten_colon;
 use crate::resolve::plan;
 use crate::signals::Watch;
+use crate::slips::forgotten_colon;
 
 /// Executes the command for all `places`, with one login for the places of one host.
 pub fn run(what: FileCommand, own: &Values, copy: &Values, places: &[OsString]) -> anyhow::Result<Exit> {

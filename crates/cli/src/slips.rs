@@ -1,9 +1,9 @@
-//! Slips in operands: a host's name without its colon, which is a local path as with scp; a name with spaces and without
-//! quotes.
+//! Slips on a command line that is none the less valid: each gets a warning before the start.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_base::shell_word::quote;
@@ -37,6 +37,38 @@ pub fn split_name(operands: &[OsString]) -> Option<String> {
         let quoted = whole.to_str().map(quote)?;
         (!is_missing(&whole)).then(|| format!("names with spaces need quotes: {quoted}"))
     })
+}
+
+/// The warning for a missing local name with the letters of a pattern, which quotes have kept from the shell.
+pub fn quoted_pattern(operands: &[OsString]) -> Option<String> {
+    let is_pattern = |name: &&OsString| {
+        let bytes = name.as_bytes();
+        !bytes.contains(&b':') && bytes.iter().any(|byte| b"*?[".contains(byte))
+    };
+    let missing = operands.iter().filter(is_pattern).find(|name| Path::new(name).symlink_metadata().is_err())?;
+    Some(format!("{}: the shell expands local patterns without quotes", escape(missing.as_bytes())))
+}
+
+/// The warning for a pattern of an option that can match nothing below these sources.
+pub fn foreign_pattern(option: &str, pattern: &OsStr, sources: &[OsString]) -> Option<String> {
+    let text = pattern.to_str()?.trim_start_matches('!');
+    let (first, below) = text.split_once('/').filter(|(_, below)| !below.is_empty()).unwrap_or(("", ""));
+    let is_of_source = |source: &OsString| {
+        let path = Path::new(source);
+        let whole = std::path::absolute(path).ok();
+        let below_source = whole.and_then(|whole| Some(Path::new(text).strip_prefix(whole).ok()?.to_str()?.to_owned()));
+        let is_whole = !source.as_bytes().ends_with(b"/") && path.file_name() == Some(OsStr::new(first));
+        below_source.or_else(|| (is_whole && !path.join(text).exists()).then(|| below.to_owned()))
+    };
+    let why = match sources.iter().find_map(is_of_source) {
+        Some(below) => format!("patterns begin below the source: write {}", quote(&format!("/{below}"))),
+        None if first == "." => format!("patterns begin below the source: write {}", quote(&format!("/{below}"))),
+        None if text.contains('{') && text.contains(',') && text.contains('}') => {
+            format!("patterns have no braces: write {option} for each")
+        }
+        None => return None,
+    };
+    Some(format!("{option} {}: {why}", quote(&escape(pattern.as_bytes()))))
 }
 
 /// The start of a file; empty if it is none.
@@ -76,6 +108,37 @@ mod tests {
         assert_eq!(split_name(&operands("word")), None);
         std::fs::write(at("two"), "").unwrap();
         assert_eq!(split_name(&operands("words")), None);
+    }
+
+    #[test]
+    fn a_pattern_of_another_program_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree").into_os_string();
+        std::fs::create_dir(&tree).unwrap();
+        let whole = format!("{}/a", tree.to_str().unwrap());
+        let warned = |pattern: &str, source: &OsString| {
+            foreign_pattern("--exclude", OsStr::new(pattern), std::slice::from_ref(source))
+        };
+        for (pattern, hint) in [
+            ("tree/a", "patterns begin below the source: write /a"),
+            ("./a", "patterns begin below the source: write /a"),
+            (whole.as_str(), "patterns begin below the source: write /a"),
+            ("*.{o,txt}", "patterns have no braces: write --exclude for each"),
+        ] {
+            assert!(warned(pattern, &tree).is_some_and(|text| text.ends_with(hint)), "{pattern}");
+        }
+        for pattern in ["a", "/a", "*.o", "sub/a", "tree/", "**/tree/a"] {
+            assert_eq!(warned(pattern, &tree), None, "{pattern}");
+        }
+        std::fs::create_dir_all(dir.path().join("tree/tree/a")).unwrap();
+        assert_eq!(warned("tree/a", &tree), None);
+    }
+
+    #[test]
+    fn a_pattern_in_quotes_is_found() {
+        let warned = |operand: &str| quoted_pattern(&[operand.into(), "host:".into()]);
+        assert!(warned("*.none").is_some() && warned("none[0]").is_some());
+        assert!(warned("host:*.none").is_none() && warned("none").is_none());
     }
 
     #[test]
