@@ -258,7 +258,7 @@ fn each_cause_has_one_exit_status() {
     sandbox.file("other", "3");
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let (taken, closed) = (listener.local_addr().unwrap().port().to_string(), unused_port().to_string());
-    let table: [(i32, &[&str]); 18] = [
+    let table: [(i32, &[&str]); 19] = [
         (0, &["file", "copy"]),
         (1, &["file", "absent", "tree"]),
         (1, &["serve", "--port", &taken, "tree"]),
@@ -270,6 +270,7 @@ fn each_cause_has_one_exit_status() {
         (2, &["--dirbase", ".", "other", "file"]),
         (2, &["file", "absent/"]),
         (2, &["file", "absent/copy"]),
+        (2, &["file", "other/"]),
         (2, &["file", "other", "absent"]),
         (2, &["--infiles", "absent", "tree"]),
         (2, &["--config", "absent", "file", "copy"]),

@@ -120,7 +120,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         "rsync-path",
         None,
         Refused(
-            "--target-command 'ssh %U@%H sudo /usr/bin/haul' starts an installed haul at the target, --source-command at the source",
+            "--target-command 'ssh %U@%H sudo /usr/bin/haul' starts haul at the target\n--source-command does so at the source",
         ),
     ),
     switch("existing", None, Is(&["--existing"])).also(&["ignore-non-existing"]),

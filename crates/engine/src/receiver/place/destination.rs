@@ -230,8 +230,17 @@ pub fn find(
             Err(RefusedRequest::failed(format!("{} does not exist: nothing to compare with", escape(typed))))
         }
         Err(Errno::NOENT) => onto_missing(request, path, state_dir, reporter),
+        Err(Errno::NOTDIR) if is_file_with_slash(path) => {
+            Err(RefusedRequest::usage(format!("{} is a file\nomit the slash at its end", escape(typed))))
+        }
         Err(error) => Err(cannot(typed, &error.into())),
     }
+}
+
+/// Whether a path is that of a file with a slash at its end.
+fn is_file_with_slash(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes().strip_suffix(b"/").map(|name| Path::new(OsStr::from_bytes(name)));
+    name.is_some_and(|name| lookup::stat(name).is_ok())
 }
 
 /// Whether the directories above a single file's new name are created, not one for it.
@@ -248,10 +257,10 @@ pub fn pipe(
     policy: &HostPolicy,
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
-        return Err(RefusedRequest::usage(
-            "a pipe takes one file\nfor a directory, copy tar's output: haul --pipe i 'HOST:tar -cf - DIR' TARGET"
-                .into(),
-        ));
+        let target = if request.pipe == PipeKind::Standard { "-" } else { "TARGET" };
+        return Err(RefusedRequest::usage(format!(
+            "a pipe takes one file\nfor a directory, copy tar's output: haul --pipe i 'HOST:tar -cf - DIR' {target}"
+        )));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
     let found = lookup::stat(path).ok().map(|found| FileStat::from(&found)).filter(FileStat::is_special);
