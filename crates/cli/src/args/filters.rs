@@ -34,6 +34,7 @@ Order of the rules:
   3. Everything else is copied.
 Files must also satisfy --min-size, --max-size, --newer and --older.
 
-Skipping a directory skips everything in it. Sources named on the command line
-are always copied. --explain PATH prints the rule that decides.
+Skipping a directory skips everything in it. A directory named on the command
+line is always copied; a named file obeys the filters, by its path in the
+transfer. --explain PATH prints the rule that decides.
 ";

@@ -83,6 +83,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--threads", "--streams N sets the number of parallel streams"),
     ("--throttle", "--bwlimit RATE limits the rate: 50m (MiB/s), 400Mbit/s"),
     ("--transfers", "--streams N sets the number of parallel streams"),
+    ("--time", "haul net --duration TIME measures for TIME; times of files are always preserved"),
     ("--tries", "--retries N, or --retry-for TIME"),
     ("--twoway", "haul twoway A B synchronises both ways"),
     ("--user", "USER@HOST:PATH names the user"),

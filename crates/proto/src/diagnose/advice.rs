@@ -6,6 +6,8 @@ use crate::compression::{CompressionMethod, CompressionPolicy};
 use crate::wire::counters::PathFigures;
 use crate::wire::report::WindowLimits;
 
+/// Fewest bytes that show what compression does.
+const JUDGED_BYTES_MIN: u64 = 1 << 20;
 /// Compression ratio below which compression was in vain.
 const RATIO_MIN: f64 = 1.05;
 /// Share of a policer's rate to stay below, so that nothing is dropped.
@@ -149,11 +151,15 @@ pub fn advise(verdict: &Verdict, case: &CopyMeasurements, terms: &AdviceTerms) -
         let [source, target] = terms.windows;
         all.extend(windows(&terms.path, whole(case.rate()), source, target).map(Advice::Window));
     }
-    let is_forced = matches!(terms.compression, CompressionPolicy::Always(_));
-    if is_forced && terms.ratio < RATIO_MIN && !all.contains(&Advice::Incompressible) {
+    if is_compressed_in_vain(case, terms) && !all.contains(&Advice::Incompressible) {
         all.push(Advice::Incompressible);
     }
     all
+}
+
+fn is_compressed_in_vain(case: &CopyMeasurements, terms: &AdviceTerms) -> bool {
+    let is_forced = matches!(terms.compression, CompressionPolicy::Always(_));
+    is_forced && case.bytes >= JUDGED_BYTES_MIN && terms.ratio < RATIO_MIN
 }
 
 /// Advises on a window that limits even where the kernel does not report it as limited.
@@ -185,7 +191,8 @@ fn cpu(verdict: &Verdict, case: &CopyMeasurements, terms: &AdviceTerms, end: Adv
         all.push(Advice::Cipher);
     }
     match terms.compression {
-        CompressionPolicy::Always(_) if terms.ratio < RATIO_MIN => all.push(Advice::Incompressible),
+        _ if case.bytes < JUDGED_BYTES_MIN => {}
+        CompressionPolicy::Always(_) if is_compressed_in_vain(case, terms) => all.push(Advice::Incompressible),
         CompressionPolicy::Always(CompressionMethod::Zstd(_)) if end == AdviceEnd::Source => {
             all.push(Advice::LighterCompression)
         }

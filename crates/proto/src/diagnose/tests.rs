@@ -590,6 +590,8 @@ fn advice_is_derived_from_the_run() {
     assert_eq!(advised(&computing, &chosen), [Advice::Streams { streams: 2 }, Advice::LighterCompression]);
     let in_vain = AdviceTerms { ratio: 1.0, streams: None, slow_cipher: true, ..chosen };
     assert_eq!(advised(&computing, &in_vain), [Advice::Cipher, Advice::Incompressible]);
+    let tiny = CopyMeasurements { bytes: 4, ..computing };
+    assert_eq!(advised(&tiny, &AdviceTerms { slow_cipher: false, ..in_vain }), []);
     let enough = AdviceTerms { streams: Some(8), ..TERMS };
     assert_eq!(advised(&computing, &enough), [], "there are no more processors");
 
