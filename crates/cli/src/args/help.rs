@@ -11,7 +11,7 @@ use super::flags::{self, COPY};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::subjects::subject_of;
+use super::subjects::{Subject, subject_of, subject_with};
 use super::{Dialect, UsageError, completions, filters, letters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -63,12 +63,10 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
         return Ok(command(text));
     }
     if let Some(subject) = subject_of(text) {
-        let mut text: String = subject.options.iter().map(|row| one(row)).collect();
-        text.push_str(&format!("\nMore about it: {} in the sources\n", subject.page));
-        return Ok(text);
+        return Ok(subject.options.iter().map(|row| one(row)).collect::<String>() + &more_about(subject));
     }
     match option(text) {
-        Named::One(row) => Ok(one(row)),
+        Named::One(row) => Ok(one(row) + &subject_with(row).map(more_about).unwrap_or_default()),
         Named::Several(names) => {
             Ok(names.iter().filter_map(|name| named(name)).map(one).collect::<Vec<_>>().join("\n"))
         }
@@ -97,6 +95,10 @@ fn option(text: &str) -> Named {
 
 fn named(name: &str) -> Option<&'static OptionRow> {
     COPY.iter().find(|row| row.long_forms().any(|form| form == name))
+}
+
+fn more_about(subject: &Subject) -> String {
+    format!("\nMore about it: {} in the sources\n", subject.page)
 }
 
 /// Formats an option: its forms and its description.

@@ -193,7 +193,8 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
         Ok(Command::Print(text)) => text,
         other => panic!("{other:?}"),
     };
-    let streams = "  -s, --streams N           use 1 to 256 parallel streams (default: automatic)\n";
+    let streams = "  -s, --streams N           use 1 to 256 parallel streams (default: automatic)\n\n\
+                   More about it: docs/guide/slow-transfers.md in the sources\n";
     for name in ["streams", "--streams", "-s", "s", "strea"] {
         assert_eq!(printed(&["help", name]), streams, "{name}");
         if !name.starts_with('-') {

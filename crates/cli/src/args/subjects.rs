@@ -65,6 +65,11 @@ pub const SUBJECTS: [Subject; 12] = [
     subject(&["encryption", "security"], &[&flags::CIPHER.row, &flags::NO_ENCRYPT.row], "docs/SECURITY.md"),
 ];
 
+/// The subject that an option belongs to.
+pub fn subject_with(row: &OptionRow) -> Option<&'static Subject> {
+    SUBJECTS.iter().find(|subject| subject.options.iter().any(|option| option.is(row)))
+}
+
 /// The subject of a word.
 pub fn subject_of(word: &str) -> Option<&'static Subject> {
     SUBJECTS.iter().find(|subject| subject.words.contains(&word))
