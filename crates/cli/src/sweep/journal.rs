@@ -133,6 +133,13 @@ impl Journal {
     }
 }
 
+/// A process that is being started has the file open until it runs its program: closing alone would not unlock it.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// Quotes a cell for CSV (RFC 4180). It has no line feeds.
 fn quoted(cell: &str) -> String {
     let cell = cell.replace(['\n', '\r'], " ");
