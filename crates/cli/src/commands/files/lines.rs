@@ -1,6 +1,6 @@
 //! Lines of `haul ls`, `haul du`, `haul mkdir` and `haul rm`, for people and programs.
 
-use haul_base::copy::location::Location;
+use haul_base::copy::location::{Host, Location};
 use haul_proto::entry::Timestamp;
 use haul_proto::path::escape;
 use haul_proto::wire::file_session::FoundEntry;
@@ -83,18 +83,26 @@ pub struct PlaceName {
     name: JsonName,
     #[serde(skip)]
     path: Vec<u8>,
+    #[serde(skip)]
+    is_served: bool,
 }
 
 impl PlaceName {
     /// A path on the host of `place`.
     pub fn of(place: &Location, path: &[u8]) -> Self {
-        Self { host: label(&place.host), name: JsonName::from(path), path: path.to_vec() }
+        let is_served = matches!(place.host, Host::Served { .. });
+        Self { host: label(&place.host), name: JsonName::from(path), path: path.to_vec(), is_served }
     }
 
     /// As it is typed, escaped.
     pub fn shown(&self) -> String {
-        let host = self.host.as_ref().map(|host| format!("{host}:")).unwrap_or_default();
-        host + &escape(&self.path)
+        let path = escape(&self.path);
+        match &self.host {
+            None => path,
+            Some(address) if self.is_served && path == "." => address.clone(),
+            Some(address) if self.is_served => format!("{}/{path}", address.trim_end_matches('/')),
+            Some(host) => format!("{host}:{path}"),
+        }
     }
 }
 
@@ -134,6 +142,18 @@ fn time_text(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_shown_as_they_are_typed() {
+        let shown = |typed: &str| {
+            let place = haul_control::operand::parse_operand(typed.as_ref()).unwrap();
+            PlaceName::of(&place, place.path.as_os_str().as_encoded_bytes()).shown()
+        };
+        for typed in ["a/b", "db1:x", "haul://db1:7000/x"] {
+            assert_eq!(shown(typed), typed);
+        }
+        assert_eq!(shown("haul://db1:7000/"), "haul://db1:7000/");
+    }
 
     #[test]
     fn a_time_beyond_the_calendar_is_a_number() {
