@@ -1,6 +1,8 @@
 //! Plans that are shown, reviewed and applied, and pairs of the configuration file.
 
-use haul_e2e::{Terminal, eventually};
+use std::fs;
+
+use haul_e2e::{Terminal, eventually, fifo};
 
 use super::{Pair, actions, event};
 
@@ -76,6 +78,21 @@ fn a_pair_may_be_called_like_an_argument() {
     pair.put("b/f", "of B!");
     pair.command(&["--config", "config.toml", "--prefer", "b", "b", "--batch"]).run().succeeds();
     assert_eq!(pair.both("f"), ["of B!", "of B!"]);
+}
+
+#[test]
+fn the_difference_of_a_file_that_was_exchanged_for_a_fifo_is_no_wait() {
+    let pair = Pair::with(&["one"]);
+    pair.put("a/one", "of A");
+    pair.put("b/one", "of B!");
+    let terminal = Terminal::start(pair.command(&["--interactive", "a", "b"]), 100, 40);
+    terminal.shows("1 of 1");
+    fs::remove_file(pair.path("a/one")).unwrap();
+    fifo(&pair.path("a/one"));
+    terminal.types("d\n");
+    terminal.shows("no difference of text");
+    terminal.types("q\n");
+    terminal.end().ends(4);
 }
 
 #[test]

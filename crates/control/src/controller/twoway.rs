@@ -163,19 +163,24 @@ impl TwowayRun {
         self.ends[side.index()].label()
     }
 
-    /// Returns a local path of a file of a side. A file of another host is copied into `directory` first.
-    pub fn fetch(&self, side: ReplicaSide, path: &TreePath, directory: &Path) -> Result<PathBuf, Error> {
+    /// Copies a file of a side into `directory`, unless it has become larger than `bytes_max` or something else. Returns
+    /// the path of the copy.
+    pub fn fetch(
+        &self,
+        side: ReplicaSide,
+        path: &TreePath,
+        directory: &Path,
+        bytes_max: u64,
+    ) -> Result<PathBuf, Error> {
         let root = PathBuf::from(OsString::from_vec(self.place(side).path.clone()));
         let file = root.join(OsStr::from_bytes(path.as_bytes()));
         let host = self.spec.roots[side.index()].host.clone();
-        if host == Host::Local {
-            return Ok(file);
-        }
         let copied = directory.join(["A", "B"][side.index()]);
         let target = Location { host: Host::Local, path: copied.clone() };
         let sources = vec![Location { host, path: file }];
         let mut options = CopyOptions::default();
         options.source.symlinks = Symlinks::Keep;
+        options.source.filters.limits.max_size = Some(bytes_max);
         let access = self.spec.access_at(side);
         let copy = CopySpec { sources, list: None, target, options, access };
         super::run(copy, self.program.clone(), &self.cancel, &RuntimeControl::new(), &mut Unobserved)?;

@@ -203,7 +203,7 @@ fn shown_difference(run: &TwowayRun, conflict: &PathDecision) -> Result<String, 
         _ => return Err("only files have a difference to show".to_owned()),
     }
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let [a, b] = ReplicaSide::BOTH.map(|side| run.fetch(side, &conflict.path, directory.path()));
+    let [a, b] = ReplicaSide::BOTH.map(|side| run.fetch(side, &conflict.path, directory.path(), DIFFERENCE_BYTES_MAX));
     let of_error = |error: Error| error.to_string();
     let (a, b) = (a.map_err(of_error)?, b.map_err(of_error)?);
     let labels = ReplicaSide::BOTH.map(|side| format!("--label={}", root_text(run, side)));
