@@ -164,6 +164,19 @@ fn remains_on_other_hosts_are_listed_and_removed() {
 }
 
 #[test]
+fn a_copy_into_another_hosts_directory_leaves_no_lock_file() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("tree/file", b"x");
+    let (to, options) = (remote.at(sandbox.path("to")), remote.sshd().haul_args());
+    sandbox.haul(["-r"]).args(options.clone()).arg("tree").arg(to).run().succeeds();
+    let whole = sandbox.haul(["status"]).args(options).arg(remote.at(sandbox.path(""))).run().succeeds();
+    prints(&whole, &["no partial files below "]);
+    let locks = remote.home().join(".local/state/haul/locks");
+    assert_eq!(listing(&locks), [""; 0]);
+}
+
+#[test]
 fn files_of_a_running_copy_are_named_and_never_removed() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);

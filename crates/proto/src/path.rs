@@ -77,17 +77,17 @@ impl Name {
     }
 
     /// Whether the name has the form that targets reserve for unfinished files and their state. The form is `.haul-`,
-    /// 24 hexadecimal digits, then `.part`, `.journal` or `.patch`. Such names are never copied.
+    /// 24 hexadecimal digits, then `.part`, `.journal`, `.patch` or `.lock`. Such names are never copied.
     pub fn is_reserved(&self) -> bool {
         self.reserved_parts().is_some()
     }
 
-    /// Returns the digits of a reserved name and its suffix: `part`, `journal` or `patch`.
+    /// Returns the digits of a reserved name and its suffix: `part`, `journal`, `patch` or `lock`.
     pub fn reserved_parts(&self) -> Option<(&str, &str)> {
         let rest = std::str::from_utf8(self.0.strip_prefix(b".haul-")?).ok()?;
         let (digits, what) = rest.split_once('.')?;
         let is_one = digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (is_one && matches!(what, "part" | "journal" | "patch")).then_some((digits, what))
+        (is_one && matches!(what, "part" | "journal" | "patch" | "lock")).then_some((digits, what))
     }
 
     /// Returns the bytes of the directory entry.
@@ -193,7 +193,9 @@ mod tests {
     #[test]
     fn reserved_names_can_be_parsed() {
         let digits = "0123456789abcdef01234567";
-        assert_eq!(Name::reserved(digits, "journal").reserved_parts(), Some((digits, "journal")));
+        for what in ["journal", "lock"] {
+            assert_eq!(Name::reserved(digits, what).reserved_parts(), Some((digits, what)));
+        }
         for other in [
             "0123456789abcdef01234567.part",
             ".haul-0123456789abcdef0123456.part",

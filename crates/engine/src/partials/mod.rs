@@ -6,6 +6,7 @@ mod ranges;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker, lookup};
 use crate::io::storage::FileAccess;
 use crate::partials::ranges::RangeJournal;
 use crate::receiver::place::copy_locks::CopyLocks;
+use crate::receiver::place::directory_locks;
 use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::journal::{JournalLocation, OpenJournal};
 use crate::receiver::place::target_path::{FileName, TargetPath};
@@ -162,7 +164,7 @@ impl PartialFinder {
 
     /// The kind of this file; `None` for foreign files, and for those described together with their partial file.
     fn examine_name(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
-        let Some((_, what)) = name.reserved_parts() else { return Ok(None) };
+        let Some((_, what @ ("part" | "journal" | "patch"))) = name.reserved_parts() else { return Ok(None) };
         let stat = match statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             stat => stat?,
@@ -171,6 +173,9 @@ impl PartialFinder {
             return Ok(None);
         }
         let place = below(&self.label, &dir.path_of(name.as_bytes()));
+        if stat.st_size == 0 && is_in_locks(&place) {
+            return Ok(None);
+        }
         let mut partial = Partial {
             about: PartialDetails {
                 path: place.clone(),
@@ -270,6 +275,12 @@ impl PartialFinder {
         }
         Ok(extent)
     }
+}
+
+/// Whether this is the place of a lock file: earlier versions gave them names of partial files.
+fn is_in_locks(place: &[u8]) -> bool {
+    let place = Path::new(OsStr::from_bytes(place));
+    place.parent().is_some_and(|directory| directory.ends_with(Path::new("haul").join(directory_locks::NAME)))
 }
 
 /// Examines a journal; `false` if it is described with its partial file.

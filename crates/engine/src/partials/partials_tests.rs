@@ -96,6 +96,18 @@ fn a_part_under_a_random_name_is_known_by_its_journal() {
 }
 
 #[test]
+fn lock_files_are_no_partial_files() {
+    let place = Place::new();
+    let locks = place.path("haul/locks");
+    fs::create_dir_all(&locks).unwrap();
+    let name = |what| Name::reserved("0123456789abcdef01234567", what).to_string();
+    [name("lock"), name("part")].iter().for_each(|name| fs::write(locks.join(name), "").unwrap());
+    assert_eq!(place.found_at("", None), []);
+    fs::write(locks.join(name("part")), "data").unwrap();
+    assert_eq!(place.found_at("", None).len(), 1);
+}
+
+#[test]
 fn parts_are_found_below_a_directory_and_by_their_final_names() {
     let place = Place::new();
     let part = place.part("a/deep/big", None);

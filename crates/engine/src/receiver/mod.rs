@@ -204,6 +204,11 @@ impl TargetReceiver {
         }
     }
 
+    /// Unlocks the directories after the end of the copy.
+    pub fn release_directories(&self) {
+        self.parts.tree.copy_locks.release();
+    }
+
     /// Stops all threads at their next step and removes incomplete files.
     pub fn stop(&self) {
         self.parts.session.stop();

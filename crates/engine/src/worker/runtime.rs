@@ -149,8 +149,9 @@ impl CopyRuntime {
     /// Stops the running threads. Returns whether the copy finished successfully.
     pub fn end(self) -> bool {
         let finished = self.shared.finished.load(Ordering::SeqCst);
-        if !finished {
-            self.shared.stop();
+        match (finished, &self.shared.target) {
+            (false, _) => self.shared.stop(),
+            (true, target) => target.iter().for_each(|target| target.release_directories()),
         }
         finished && !self.shared.failed.load(Ordering::SeqCst)
     }

@@ -89,7 +89,7 @@ impl DirectoryLocks {
 fn file_name(directory: FileIdentity, boot: &[u8]) -> String {
     let identity = [directory.device.to_le_bytes(), directory.inode.to_le_bytes()].concat();
     let digest = blake3::Hasher::new().update(boot).update(&identity).finalize();
-    Name::reserved(&digest.to_hex()[..24], "part").to_string()
+    Name::reserved(&digest.to_hex()[..24], "lock").to_string()
 }
 
 impl Drop for DirectoryLock {
