@@ -104,6 +104,24 @@ fn the_target_directory_is_made_on_request() {
 }
 
 #[test]
+fn one_file_gets_its_new_name_in_directories_made_on_request() {
+    let sandbox = Sandbox::new();
+    let one = sandbox.file("one", "1");
+    sandbox.haul(["--mkdir", "one", "made/deep/name"]).run().succeeds();
+    compare(&one, &sandbox.path("made/deep/name")).unwrap();
+    for (words, copied) in [
+        (&["one", "slash/"][..], "slash/one"),
+        (&["-r", "made", "tree/new"], "tree/new/made/deep/name"),
+        (&["--dirbase", ".", "one", "based"], "based/one"),
+        (&["--infiles", "list", "listed/new"], "listed/new/one"),
+    ] {
+        sandbox.file("list", "one\n");
+        sandbox.haul(["--mkdir"]).args(words).run().succeeds();
+        compare(&one, &sandbox.path(copied)).unwrap();
+    }
+}
+
+#[test]
 fn a_target_without_a_parent_is_an_error_that_names_it() {
     let sandbox = Sandbox::new();
     sandbox.file("one", "1");

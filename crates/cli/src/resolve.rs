@@ -163,6 +163,7 @@ fn planned(
     settings.options.source.base = base.as_ref().map(|base| base.path.clone());
     settings.options.source.patterns = values.dialect() == Dialect::Haul;
     let list = list(values, &mut sources, base)?;
+    settings.options.target.directory.only_parents = values.dialect() == Dialect::Haul && list.is_none();
     settings.options.stop.after = duration::of_copy(values, &mut sources, &target.path, &mut settings.time_limit)?;
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
     let copy = CopySpec { sources, list, target, options: CopyOptions { pipes, ..options }, access };

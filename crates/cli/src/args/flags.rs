@@ -96,7 +96,7 @@ options! {
     OMIT_LINK_TIMES: Switch = row("omit-link-times", None, Nothing, Copying, "do not preserve times of symbolic links").switch();
     MODE: Single<OsString> = row("mode", None, One("[DIRS/][FILES]"), Copying, "set octal modes, for example 750/640").bbcp('m', 1).one(raw);
     CHMOD: Repeated<OsString> = row("chmod", None, Each("RULES"), Copying, "change the source's modes first, as chmod does; D is for directories, F for files (D2775,Fu+rw,go-w)").of_one_copy().each(raw);
-    MKDIR: Switch = row("mkdir", None, Nothing, Copying, "create a missing target directory").bbcp('A', 2).switch();
+    MKDIR: Switch = row("mkdir", None, Nothing, Copying, "create missing directories of the target").bbcp('A', 2).switch();
     DIRBASE: Single<OsString> = row("dirbase", None, One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp('d', 3).of_one_copy().one(raw);
     INFILES: Single<OsString> = row("infiles", None, One("FILE"), Copying, "read source paths from FILE, one a line (-: standard input)").bbcp('I', 2).of_one_copy().one(raw);
     PAIRS: Single<OsString> = row("pairs", None, One("FILE"), Copying, "copy what each line of FILE names: a source and a target (-: standard input)").of_one_copy().one(raw);

@@ -126,7 +126,7 @@ fn full_help() {
           --mode [DIRS/][FILES] set octal modes, for example 750/640
           --chmod RULES         change the source's modes first, as chmod does; D is
                                 for directories, F for files (D2775,Fu+rw,go-w)
-          --mkdir               create a missing target directory
+          --mkdir               create missing directories of the target
           --dirbase BASE        recreate source paths relative to BASE below the
                                 target
           --infiles FILE        read source paths from FILE, one a line (-: standard

@@ -247,7 +247,7 @@ fn is_file_with_slash(path: &Path) -> bool {
 fn makes_only_parents(request: &TargetRequest) -> bool {
     let DirectoryOptions { create, only_parents, .. } = request.directory;
     let is_file = matches!(&request.operands[..], [TargetOperand { directory: false, .. }]);
-    create && only_parents && is_file && !request.path.ends_with(b"/")
+    create && only_parents && is_file && !makes_subdirectories(request) && !request.path.ends_with(b"/")
 }
 
 /// The destination, if it is a pipe.
