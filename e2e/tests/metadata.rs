@@ -41,6 +41,25 @@ fn assert_dated(target: &Path) {
 }
 
 #[test]
+fn a_named_link_stays_a_link_with_archive() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("tree/file", "content");
+    symlink("file", sandbox.path("tree/link")).unwrap();
+    for (number, (options, is_kept)) in
+        [(&["-a"][..], true), (&["-aL"], false), (&["-r"], false), (&["-rp"], false)].into_iter().enumerate()
+    {
+        let place = sandbox.dir(format!("place{number}"));
+        remote.haul(&sandbox).args(options).arg("tree/link").arg(remote.at(place.join("new"))).run().succeeds();
+        remote.haul(&sandbox).args(options).args(["tree/link", "tree/file"]).arg(&place).run().succeeds();
+        for name in ["new", "link"] {
+            let text = fs::read_link(place.join(name)).ok();
+            assert_eq!(text.as_deref(), is_kept.then_some(Path::new("file")), "{options:?} {name}");
+        }
+    }
+}
+
+#[test]
 fn times_are_kept_to_the_nanosecond() {
     let sandbox = Sandbox::new();
     dated_tree(&sandbox);

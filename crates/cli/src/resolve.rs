@@ -280,6 +280,7 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
     Ok(SourceOptions {
         recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
         symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(by_default),
+        judges_operands: values.is_set(&flags::ARCHIVE),
         skip: SkipOptions {
             unreadable: values.is_set(&flags::READABLE),
             empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),

@@ -163,7 +163,9 @@ fn bbcps_options_reach_their_settings() {
         archive.source.recursive
             && archive.metadata.rights == RightsOptions::ALL
             && archive.source.symlinks == Symlinks::Keep
+            && archive.source.judges_operands
     );
+    assert!(!options("-r a b").source.judges_operands);
     for line in ["--keep a b", "--ptime a b", "--gross a b", "--nodns a b", "--partial a b"] {
         assert!(plan_of(line, false).is_ok(), "{line}");
     }

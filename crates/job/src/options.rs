@@ -70,7 +70,7 @@ impl JobOptions {
     /// Options of the comparison of a part.
     pub fn of_comparison(&self, part: JobPart) -> CopyOptions {
         let CopyOptions { source, metadata, storage, streams, cpus, .. } = self.copy.clone();
-        let source = SourceOptions { live: LiveSourceOptions::default(), ..source };
+        let source = SourceOptions { live: LiveSourceOptions::default(), judges_operands: false, ..source };
         let mut options = CopyOptions {
             compare: true,
             source,

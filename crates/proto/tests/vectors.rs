@@ -252,6 +252,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         path: b"/archive/".to_vec(),
         operands: vec![operand],
         listed: ListedKinds::Trees,
+        takes_links: true,
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
         metadata: MetadataOptions {

@@ -251,8 +251,11 @@ impl Default for CopyOptions {
 pub struct SourceOptions {
     /// `-r`: copy directories with their contents.
     pub recursive: bool,
-    /// Treatment of symbolic links below an operand; those that are operands are followed, unless a sync keeps them.
+    /// Treatment of symbolic links below an operand.
     pub symlinks: Symlinks,
+    /// Whether links that are operands are treated in the same way, as a sync does; otherwise they are followed.
+    #[serde(default)]
+    pub judges_operands: bool,
     /// `--readable`, `--no-empty-dirs`: entries that the walk skips.
     pub skip: SkipOptions,
     /// `--chmod`: changes of modes.

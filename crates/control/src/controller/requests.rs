@@ -51,8 +51,7 @@ pub fn source_request(copy: &CopySpec, settings: SessionSettings, rate_bytes_per
         marks_bases: options.source.marks_bases,
         recursive: options.source.recursive,
         links: options.source.symlinks,
-        // A sync keeps a named link, as rsync does; a copy follows it, as cp -r and scp do.
-        judges_operands: options.target.sync.into,
+        judges_operands: judges_operands(options),
         skip: options.source.skip,
         live: options.source.live,
         preserve: options.metadata.preserve,
@@ -92,6 +91,7 @@ pub fn target_request(
             (Some(_), false) => ListedKinds::Files,
             (Some(_), true) => ListedKinds::Trees,
         },
+        takes_links: judges_operands(options),
         source_boot: arguments.boot,
         origin: arguments.origin,
         again: earlier.was_under_way,
@@ -124,6 +124,11 @@ pub fn target_request(
             CopyRange::Finish(len) => TargetRange::Finish(len),
         }),
     }
+}
+
+/// A sync keeps a named link, as rsync does; a copy follows it without -a, as cp -r and scp do.
+fn judges_operands(options: &CopyOptions) -> bool {
+    options.target.sync.into || options.source.judges_operands
 }
 
 /// Files of an earlier attempt of this copy are complete and not reported.

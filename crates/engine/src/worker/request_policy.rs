@@ -146,6 +146,7 @@ impl ClientLimits {
             operands: _,
             // Names, like those of source arguments and the entries below them.
             listed: _,
+            takes_links: _,
             source_boot: _,
             origin: _,
             again: _,

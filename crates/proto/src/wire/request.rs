@@ -236,6 +236,8 @@ wire_struct! {
         pub operands: Vec<TargetOperand> as list(OfType, OPERANDS_MAX, "operands"),
         /// Source arguments that arrive in batches while the copy runs.
         pub listed: ListedKinds,
+        /// Whether a source argument may be a symbolic link or a special file.
+        pub takes_links: bool,
         /// Host and boot of the source. Identities of source arguments are comparable only on the same host and boot.
         pub source_boot: [u8; 16],
         /// Id of the source and its arguments over all runs.
@@ -422,6 +424,7 @@ mod tests {
                 path: b"/archive/".to_vec(),
                 operands: vec![operand.clone(), contents],
                 listed: ListedKinds::Trees,
+                takes_links: true,
                 source_boot: [5; 16],
                 origin: [6; 32],
                 again: true,

@@ -88,6 +88,7 @@ pub fn target_request() -> TargetRequest {
         path: Vec::new(),
         operands: Vec::new(),
         listed: ListedKinds::No,
+        takes_links: false,
         source_boot: [9; 16],
         origin: [0; 32],
         again: false,

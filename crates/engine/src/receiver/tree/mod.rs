@@ -144,8 +144,7 @@ impl TargetTree {
         };
         match (&entry.kind, self.copy.request.listed) {
             (EntryContent::HardLink { .. }, _) => None,
-            // Only a sync preserves a symbolic link or special file that is a source argument.
-            (EntryContent::Symlink { .. } | EntryContent::Node(_), _) if !self.copy.request.sync.into => None,
+            (EntryContent::Symlink { .. } | EntryContent::Node(_), _) if !self.copy.request.takes_links => None,
             (_, ListedKinds::No) => fixed(),
             (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
             (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take_destination(number),
