@@ -295,6 +295,24 @@ fn lists_are_rsyncs_byte_for_byte() {
 }
 
 #[test]
+fn a_dry_run_has_the_total_size_of_all_files() {
+    if !has_rsync() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    pair(&sandbox, "here");
+    for line in ["-rtvn o/ t", "-rtvn o new", "-avn o/dir t"] {
+        let total = |program: &str| {
+            let run = shell(&sandbox, &format!("cd here && exec {program} {line}")).run();
+            let last = run.stdout.lines().last().unwrap_or_default().to_owned();
+            let (size, _) = last.split_once("  speedup").unwrap_or_else(|| panic!("{}", run.account()));
+            size.to_owned()
+        };
+        assert_eq!(total("\"$0\" rsync"), total("rsync"), "{line}");
+    }
+}
+
+#[test]
 fn links_of_other_users_lead_to_no_list_rules_or_target() {
     if !rustix::process::geteuid().is_root() || !has_rsync() {
         println!("SKIPPED: links of other users need root");

@@ -82,6 +82,8 @@ struct EntryTally {
     created: u64,
     deleted: u64,
     transferred: u64,
+    /// Bytes of the transferred ones, also in a dry run.
+    bytes: u64,
     /// Failures of haul that are none in rsync.
     skipped: u64,
 }
@@ -91,7 +93,10 @@ impl EntryTally {
         let item = &report.item;
         self.deleted += u64::from(item.change == ChangeKind::Removed);
         self.created += u64::from(item.change == ChangeKind::Made);
-        self.transferred += u64::from(item.what == EntryKind::File && is_transfer(item) && !is_further_name(report));
+        if item.what == EntryKind::File && is_transfer(item) && !is_further_name(report) {
+            self.transferred += 1;
+            self.bytes = self.bytes.saturating_add(report.size.unwrap_or(0));
+        }
     }
 }
 

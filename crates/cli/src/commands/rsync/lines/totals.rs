@@ -16,7 +16,8 @@ impl RsyncLines {
 
     pub(super) fn totals(&mut self, summary: &Summary) {
         let files = summary.files;
-        let size = files.bytes.saturating_add(files.bytes_skipped);
+        let transferred_bytes = if self.style.is_dry { self.tally.bytes } else { files.bytes };
+        let size = transferred_bytes.saturating_add(files.bytes_skipped);
         let (sent, received) = (summary.counters.bytes_on_wire.max(files.bytes), 0);
         let elapsed = self.started.elapsed().max(Duration::from_millis(500));
         if self.style.has_statistics {
@@ -34,7 +35,7 @@ impl RsyncLines {
                 format!("Number of deleted files: {}", self.figure(deleted)),
                 format!("Number of regular files transferred: {}", self.figure(transferred)),
                 format!("Total file size: {} bytes", self.figure(size)),
-                format!("Total transferred file size: {} bytes", self.figure(files.bytes)),
+                format!("Total transferred file size: {} bytes", self.figure(transferred_bytes)),
                 format!("Literal data: {} bytes", self.figure(files.bytes.saturating_sub(matched))),
                 format!("Matched data: {} bytes", self.figure(matched)),
                 "File list size: 0".to_owned(),
