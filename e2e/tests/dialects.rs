@@ -72,6 +72,7 @@ const LINES: &[(&str, i32)] = &[
     ("-aiHc s/ t", 0),
     ("-aHii s/ t", 0),
     ("-a s/ x/y/z", 11),
+    ("-a s/none x/", 23),
     ("-a s/ t/a/", 3),
     ("-a s/ /proc/none/t", 11),
     ("-a --exclude-from=missing s/ t", 11),
@@ -310,6 +311,23 @@ fn a_dry_run_has_the_total_size_of_all_files() {
         };
         assert_eq!(total("\"$0\" rsync"), total("rsync"), "{line}");
     }
+}
+
+#[test]
+fn another_host_lacks_a_source_or_a_directory() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("s/a", "content");
+    let sshd = remote.sshd();
+    let ssh = format!("ssh -p {} -i {} {}", sshd.port(), sshd.identity().display(), {
+        let options = sshd.ssh_options();
+        options.iter().map(|option| format!("-o {option}")).collect::<Vec<_>>().join(" ")
+    });
+    let rsync = |source: &str, to: &str| {
+        sandbox.haul(["rsync", "-a", "-e", &ssh, source]).arg(remote.at(sandbox.path(to))).run()
+    };
+    rsync("none", "x/").ends(23);
+    rsync("s/", "no/such/deep/").ends(11);
 }
 
 #[test]

@@ -372,6 +372,15 @@ impl RsyncLines {
         to.map(|to| shown(to.as_os_str().as_bytes()))
     }
 
+    /// Whether no source exists.
+    fn has_no_source(&self) -> bool {
+        let is_absent = |source: &Location| match source.host {
+            Host::Local => source.path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound),
+            _ => false,
+        };
+        !self.sources.is_empty() && self.sources.iter().all(is_absent)
+    }
+
     /// The entry at a local source.
     fn source_of(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
@@ -480,7 +489,10 @@ impl Show for RsyncLines {
                 text.lines().for_each(|line| self.error(&format!("rsync: {line}")));
             }
         }
-        let status = status::of(outcome, failed, self.last);
+        let status = match outcome {
+            Err(Error::Failed(_) | Error::Usage(_)) if self.has_no_source() => status::PARTIAL,
+            outcome => status::of(outcome, failed, self.last),
+        };
         if let Some(why) = status::words(status) {
             self.error(&format!("rsync error: {why} (code {status}) [haul]"));
         }
