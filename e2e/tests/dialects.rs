@@ -327,7 +327,8 @@ fn another_host_lacks_a_source_or_a_directory() {
         sandbox.haul(["rsync", "-a", "-e", &ssh, source]).arg(remote.at(sandbox.path(to))).run()
     };
     rsync("none", "x/").ends(23);
-    rsync("s/", "no/such/deep/").ends(11);
+    let deep = rsync("s/", "no/such/deep/").ends(11).says(["--mkpath creates it"]);
+    assert!(!deep.stderr.contains("--mkdir"), "{}", deep.account());
 }
 
 #[test]
@@ -484,6 +485,8 @@ fn lines_of_scp_do_what_they_do_in_scp() {
     sandbox.file("there/file", "something else");
     scp().arg("-p").arg("file").arg(remote.at(sandbox.path("there"))).run().succeeds();
     assert_eq!(contents(&sandbox.path("there/file")), b"content");
+    let missing = scp().arg("file").arg(remote.at(sandbox.path("none/f"))).run().ends(1).says(["does not exist"]);
+    assert!(!missing.stderr.contains("--mkdir"), "{}", missing.account());
     scp().arg("link").arg(remote.at(sandbox.path("there/from-link"))).run().succeeds();
     assert!(!sandbox.path("there/from-link").is_symlink(), "scp copies what a link points to");
     scp().arg("-r").arg(remote.at(sandbox.path("there"))).arg("back").run().succeeds();

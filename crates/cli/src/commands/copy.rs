@@ -39,9 +39,14 @@ use crate::slips::{foreign_pattern, forgotten_colon, quoted_pattern, split_name}
 
 /// Copies `operands`. The last operand is the target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    run_as(values, operands, display)
+}
+
+/// Copies `operands` with the display that `make` returns.
+pub fn run_as(values: &Values, operands: &[OsString], make: impl MakeDisplay) -> anyhow::Result<Exit> {
     let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
     warn_of_slips(&mut plan, values, operands);
-    explain::asked(values, &plan).unwrap_or_else(|| carry_out_and_notify(values, plan))
+    explain::asked(values, &plan).unwrap_or_else(|| carry_out_and_notify_as(values, plan, make))
 }
 
 /// Warns before the start of a host without its colon, or a name without its quotes.
@@ -59,7 +64,11 @@ pub fn warn_of_slips(plan: &mut Plan, values: &Values, operands: &[OsString]) {
 
 /// Runs a planned job, then the command of `--notify`.
 pub fn carry_out_and_notify(values: &Values, plan: Plan) -> anyhow::Result<Exit> {
-    let exit = carry_out(plan)?;
+    carry_out_and_notify_as(values, plan, display)
+}
+
+fn carry_out_and_notify_as(values: &Values, plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit> {
+    let exit = carry_out_as(plan, make)?;
     notify(values, exit, &[])?;
     Ok(exit)
 }
@@ -70,11 +79,6 @@ pub fn notify(values: &Values, exit: Exit, environment: &[(&str, &OsStr)]) -> Re
         notification::notify(&command, exit, environment);
     }
     Ok(())
-}
-
-/// Runs a planned job.
-pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
-    carry_out_as(plan, display)
 }
 
 /// Runs a planned job with the display that `make` returns, and names entries where that is asked for.

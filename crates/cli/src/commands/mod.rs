@@ -6,6 +6,7 @@ mod configured;
 pub mod copies;
 pub mod copy;
 pub mod demo;
+mod dialect_words;
 mod explain;
 pub mod files;
 pub mod job;

@@ -2,14 +2,18 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use haul_base::copy::error::{Error, Outcome};
+use haul_base::copy::event::{Event, Observer};
 use haul_proto::path::escape;
-use haul_show as show;
 use haul_show::exit::Exit;
+use haul_show::{self as show, Show};
 
 use super::configured::copy_values;
 use super::copy;
+use super::dialect_words::{in_words_of, long_option};
 use super::next_program::hand_over;
 use crate::args::UsageError;
 use crate::args::letters::with;
@@ -47,7 +51,7 @@ const LETTERS: [(char, bool, Meaning); 24] = [
 /// Runs scp's command line. Returns scp's exit status.
 pub fn run(words: Vec<OsString>) -> u8 {
     let exit = run_line(words).unwrap_or_else(|error| {
-        show::stderr().called("scp").error(&error.to_string());
+        show::stderr().called("scp").error(&in_scps_words(&error.to_string()));
         Exit::Failed.number()
     });
     match exit {
@@ -72,7 +76,49 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
             .remedy("scp [-i identity_file] [-J destination] [-l limit] [-o ssh_option] [-P port] source ... target")
             .into());
     }
-    Ok(copy::run(&copy_values(words, &operands)?, &operands)?.number())
+    let values = copy_values(words, &operands)?;
+    let exit =
+        copy::run_as(&values, &operands, |plan, steering| Ok(Box::new(ScpShow(copy::display(plan, steering)?))))?;
+    Ok(exit.number())
+}
+
+/// haul's display, without hints about options that scp lacks.
+struct ScpShow(Box<dyn Show>);
+
+impl Observer for ScpShow {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::FileFailed { path, host, message } => self.0.event(&Event::FileFailed {
+                path: path.clone(),
+                host: host.clone(),
+                message: in_scps_words(message),
+            }),
+            Event::Warning(text) => self.0.event(&Event::Warning(in_scps_words(text))),
+            event => self.0.event(event),
+        }
+    }
+}
+
+impl Show for ScpShow {
+    fn complain(&mut self, message: &str) {
+        self.0.complain(&in_scps_words(message));
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        let translated = match outcome {
+            Err(Error::Usage(text)) => Error::Usage(in_scps_words(text)),
+            Err(Error::Connect(text)) => Error::Connect(in_scps_words(text)),
+            Err(Error::Broken(text)) => Error::Broken(in_scps_words(text)),
+            Err(Error::Failed(text)) => Error::Failed(in_scps_words(text)),
+            Ok(_) | Err(Error::Interrupted) => return self.0.finish(outcome),
+        };
+        self.0.finish(&Err(translated))
+    }
+}
+
+/// An error without hints that name options of haul: scp has none of them.
+fn in_scps_words(text: &str) -> String {
+    in_words_of(text, |_, word| long_option(word).is_none().then(|| word.to_owned()))
 }
 
 /// Options of haul, and the operands.
@@ -162,6 +208,12 @@ mod tests {
             }
             Err(error) => format!("refused: {error}"),
         }
+    }
+
+    #[test]
+    fn hints_with_options_of_haul_are_omitted() {
+        let text = "the directory x does not exist\n--mkdir creates it\nname another target";
+        assert_eq!(in_scps_words(text), "the directory x does not exist\nname another target");
     }
 
     #[test]

@@ -1,27 +1,15 @@
 //! haul's errors in bbcp's words.
 
-use crate::args::flags::COPY;
+use crate::commands::dialect_words::{in_words_of, long_option};
 
 /// An error with bbcp's letters for haul's options. Hints with an option that bbcp lacks are omitted.
 pub fn in_bbcps_letters(text: &str) -> String {
-    let lines = text.lines().enumerate().filter_map(|(at, line)| {
-        let mut before = "";
-        let words = line.split(' ').map(|word| letter(std::mem::replace(&mut before, word), word));
-        match words.collect::<Option<Vec<_>>>() {
-            Some(words) => Some(words.join(" ")),
-            None => (at == 0).then(|| line.to_owned()),
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    in_words_of(text, letter)
 }
 
 /// A word with bbcp's letter for a long option, unless it stands `before` the word; `None` if bbcp lacks the option.
 fn letter(before: &str, word: &str) -> Option<String> {
-    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    let end = word.find(|letter| !is_of_name(letter)).unwrap_or(word.len());
-    let (option, rest) = word.split_at(end);
-    let row = COPY.iter().find(|row| row.long_forms().any(|name| option.strip_prefix("--") == Some(name)));
-    let Some(row) = row else { return Some(word.to_owned()) };
+    let Some((row, _, rest)) = long_option(word) else { return Some(word.to_owned()) };
     let letter = format!("-{}", row.bbcp?.letter);
     Some(if before.strip_suffix(',') == Some(&letter) { word.to_owned() } else { letter + rest })
 }

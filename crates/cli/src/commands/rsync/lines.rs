@@ -29,6 +29,7 @@ use super::listing::{list_line, made_path};
 use super::shown_name::{shown, with_bytes};
 use super::status;
 use super::translate::{BackupPlace, RsyncMeaning};
+use super::words::in_rsyncs_words;
 
 /// The message of a directory without `-r`.
 const SKIPPED: &str = "is a directory";
@@ -464,7 +465,7 @@ impl Observer for RsyncLines {
 
 impl Show for RsyncLines {
     fn complain(&mut self, message: &str) {
-        self.error(&format!("rsync: {message}"));
+        self.error(&format!("rsync: {}", in_rsyncs_words(message)));
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
@@ -486,7 +487,7 @@ impl Show for RsyncLines {
                     Error::Interrupted => "received SIGINT, SIGTERM, or SIGHUP".to_owned(),
                     error => error.to_string(),
                 };
-                text.lines().for_each(|line| self.error(&format!("rsync: {line}")));
+                in_rsyncs_words(&text).lines().for_each(|line| self.error(&format!("rsync: {line}")));
             }
         }
         let status = match outcome {

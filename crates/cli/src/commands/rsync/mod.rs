@@ -35,7 +35,7 @@ use rustix::io::Errno;
 
 use self::lines::RsyncLines;
 use self::translate::{RsyncMeaning, translate};
-use self::words::RsyncLine;
+use self::words::{RsyncLine, in_rsyncs_words};
 use super::configured::copy_values;
 use super::copy;
 use super::next_program::hand_over;
@@ -55,7 +55,7 @@ pub fn run(words: Vec<OsString>) -> u8 {
             () => status::PARTIAL,
         };
         let mut stderr = io::stderr();
-        for line in error.to_string().lines() {
+        for line in in_rsyncs_words(&error.to_string()).lines() {
             let _ = writeln!(stderr, "rsync: {line}");
         }
         let _ = writeln!(stderr, "rsync error: {} (code {status}) [haul]", status::words(status).unwrap_or_default());

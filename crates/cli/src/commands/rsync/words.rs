@@ -1,4 +1,5 @@
-//! rsync's command line: options and operands by its own rules, without their meaning.
+//! rsync's command line: options and operands by its own rules, without their meaning; and haul's errors with rsync's
+//! options.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +9,9 @@ use haul_control::operand::host_prefix;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::meaning::Meaning;
 use crate::args::rsync::{self, RsyncOption};
+use crate::commands::dialect_words::{in_words_of, long_option};
 
 /// An option as typed.
 pub struct TypedOption {
@@ -102,6 +105,17 @@ impl RsyncLine {
     }
 }
 
+/// An error with rsync's options for haul's. Hints with an option that rsync lacks are omitted.
+pub fn in_rsyncs_words(text: &str) -> String {
+    in_words_of(text, |_, word| {
+        let Some((_, option, rest)) = long_option(word) else { return Some(word.to_owned()) };
+        let is_same = |known: &&RsyncOption| matches!(known.meaning, Meaning::Is([same]) if *same == option);
+        let known = rsync::OPTIONS.iter().find(is_same).filter(|known| !known.long.is_empty());
+        let of_name = || option.strip_prefix("--").and_then(rsync::long).map(|_| option.to_owned());
+        known.map(|known| format!("--{}", known.long)).or_else(of_name).map(|option| option + rest)
+    })
+}
+
 fn unknown(shown: &str) -> UsageError {
     UsageError::new(format!("{shown}: unknown option"))
 }
@@ -113,6 +127,18 @@ fn missing(shown: &str) -> UsageError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_name_rsyncs_options() {
+        for (text, expected) in [
+            ("no x\n--mkdir creates it", "no x\n--mkpath creates it"),
+            ("no x\ncreate it, or add --mkdir", "no x\ncreate it, or add --mkpath"),
+            ("inside\nskip it (--exclude)", "inside\nskip it (--exclude)"),
+            ("lost\n--transport ssh, or wait\nrerun", "lost\nrerun"),
+        ] {
+            assert_eq!(in_rsyncs_words(text), expected);
+        }
+    }
 
     #[test]
     fn old_arguments_are_split_at_blanks() {
