@@ -73,6 +73,7 @@ const LINES: &[(&str, i32)] = &[
     ("-aHii s/ t", 0),
     ("-a s/ x/y/z", 11),
     ("-a s/none x/", 23),
+    ("", 1),
     ("-a s/ t/a/", 3),
     ("-a s/ /proc/none/t", 11),
     ("-a --exclude-from=missing s/ t", 11),
@@ -485,6 +486,8 @@ fn lines_of_scp_do_what_they_do_in_scp() {
     sandbox.file("there/file", "something else");
     scp().arg("-p").arg("file").arg(remote.at(sandbox.path("there"))).run().succeeds();
     assert_eq!(contents(&sandbox.path("there/file")), b"content");
+    let other = scp().arg("-p").arg("file").arg(remote.at(sandbox.path("there"))).run().succeeds();
+    assert_eq!((other.stdout.as_str(), other.stderr.as_str()), ("", ""), "scp prints nothing without a terminal");
     let missing = scp().arg("file").arg(remote.at(sandbox.path("none/f"))).run().ends(1).says(["does not exist"]);
     assert!(!missing.stderr.contains("--mkdir"), "{}", missing.account());
     scp().arg("link").arg(remote.at(sandbox.path("there/from-link"))).run().succeeds();

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_base::copy::error::{Error, Outcome};
 use haul_base::copy::event::{Event, Observer};
 use haul_proto::path::escape;
 use haul_show::exit::Exit;
-use haul_show::{self as show, Show};
+use haul_show::{self as show, Show, terminal};
 
 use super::configured::copy_values;
 use super::copy;
@@ -70,11 +70,15 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
     if words.iter().take_while(|word| word.as_bytes().starts_with(b"-")).any(is_remote_end) {
         return Ok(hand_over("scp", &words));
     }
-    let (words, operands) = translate(words)?;
+    let (mut words, operands) = translate(words)?;
     if operands.len() < 2 {
         return Err(UsageError::new("usage: scp [-346ABCOpqRrsTv] [-c cipher] [-D sftp_server_path] [-F ssh_config]")
             .remedy("scp [-i identity_file] [-J destination] [-l limit] [-o ssh_option] [-P port] source ... target")
             .into());
+    }
+    let is_watched = io::stdout().is_terminal() && terminal::stderr_is_terminal();
+    if !is_watched && !words.iter().any(|word| word == "--verbose") {
+        words.push("--quiet".into());
     }
     let values = copy_values(words, &operands)?;
     let exit =

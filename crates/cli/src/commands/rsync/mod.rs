@@ -97,11 +97,13 @@ fn run_line(words: Vec<OsString>) -> anyhow::Result<u8> {
         print(&format!("Levels of --{}: haul shows what -v and -vv show.\n", typed.option.long));
         return Ok(status::DONE);
     }
-    if line.options.iter().any(|typed| typed.option.long == "help")
-        || line.options.is_empty() && line.operands.is_empty()
-    {
+    if line.options.iter().any(|typed| typed.option.long == "help") {
         print(&usage());
         return Ok(status::DONE);
+    }
+    if line.operands.is_empty() && !line.options.iter().any(|typed| typed.option.long == "files-from") {
+        let _ = io::stderr().write_all(usage().as_bytes());
+        return Err(UsageError::new("no source given").into());
     }
     line.split_old_operands(std::env::var_os("RSYNC_OLD_ARGS").as_deref());
     let mut meaning = translate(&line)?;
