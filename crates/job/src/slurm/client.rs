@@ -16,6 +16,8 @@ use crate::slurm::answers::{AnswerMeaning, SlurmCall};
 use crate::slurm::queue::{ACCOUNTS_FORMAT, FORMAT, SlurmConfig, SlurmTask};
 use crate::slurm::script::job_name;
 
+/// What Slurm's commands say without a configuration (slurm.conf(5), "configless").
+const NO_CLUSTER: &str = "Could not establish a configuration source";
 /// Time limit of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 const CHECK_EVERY: Duration = Duration::from_millis(10);
@@ -192,6 +194,12 @@ fn without_program(program: &str, message: &str) -> String {
 }
 
 fn refusal(program: &str, complaint: &str) -> JobError {
+    if complaint.contains(NO_CLUSTER) {
+        return JobError::usage(
+            format!("{program}: no controller of Slurm is configured on this host"),
+            "run it on a login node, or copy from this host: haul job run --local N",
+        );
+    }
     let hint = "--partition, --account, --time and --sbatch change the script in slurm/ of the job's directory";
     JobError::usage(format!("{program}: {complaint}"), hint)
 }
@@ -229,6 +237,15 @@ fn output(mut child: Child, cancel: Option<&Cancel>) -> io::Result<(bool, String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_without_a_cluster_is_named() {
+        let complaint =
+            "resolve_ctls_from_dns_srv: res_nsearch error; fatal: Could not establish a configuration source";
+        let error = refusal("scontrol", complaint).to_string();
+        assert!(error.starts_with("scontrol: no controller") && error.contains("--local"), "{error}");
+        assert!(refusal("sbatch", "invalid partition").to_string().contains("--partition"));
+    }
 
     #[test]
     fn a_message_names_its_program_once() {
