@@ -21,7 +21,6 @@ use haul_base::copy::spec::{CopySpec, ParentMetadata};
 use haul_engine::fs::UNSAFE_LINK;
 use haul_show::Show;
 use haul_show::output_place::OutputPlace;
-use haul_show::units::count;
 use rustix::fs::OFlags;
 
 use super::formats::{Fields, FlagTerms, expand, flags, has};
@@ -255,9 +254,8 @@ impl RsyncLines {
             expand(format, &Fields { flags: &flags, name: &name, link: &link, size: size.unwrap_or(0), digest })
         });
         let has_progress = self.style.has_progress && item.what == EntryKind::File && is_transfer(item) && !is_link;
-        let progress =
-            format!("\n{:>15} 100%    0.00kB/s    0:00:00 (xfr#{})", count(size.unwrap_or(0)), self.tally.transferred);
-        let line = line.map(|line| line + if has_progress { &progress } else { "" });
+        let progress = if has_progress { self.progress(size.unwrap_or(0)) } else { String::new() };
+        let line = line.map(|line| line + &progress);
         self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
     }
 

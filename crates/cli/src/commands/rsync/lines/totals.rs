@@ -14,6 +14,15 @@ impl RsyncLines {
         if self.style.is_human { human(value) } else { count(value) }
     }
 
+    /// The line of a complete file with `--progress`: its size, and rate and time of all files so far.
+    pub(super) fn progress(&self, size: u64) -> String {
+        let elapsed = self.started.elapsed();
+        let seconds = elapsed.as_secs();
+        let time = format!("{:>4}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let rate = rate(self.tally.bytes, elapsed);
+        format!("\n{:>15} 100% {rate:>11} {time} (xfr#{})", count(size), self.tally.transferred)
+    }
+
     pub(super) fn totals(&mut self, summary: &Summary) {
         let files = summary.files;
         let transferred_bytes = if self.style.is_dry { self.tally.bytes } else { files.bytes };
@@ -64,9 +73,28 @@ impl RsyncLines {
     }
 }
 
+/// A rate as rsync prints it, in powers of 1024: `583.24MB/s`.
+fn rate(bytes: u64, elapsed: Duration) -> String {
+    let kib_per_s = bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(0.001);
+    let units = [("GB/s", 1024.0 * 1024.0), ("MB/s", 1024.0), ("kB/s", 1.0)];
+    let (unit, size) = units.into_iter().find(|(_, size)| kib_per_s > *size).unwrap_or(units[2]);
+    format!("{:.2}{unit}", kib_per_s / size)
+}
+
 /// A quotient with two decimals: `1,234.50`.
 fn quotient(value: u64, divisor: u64) -> String {
     let hundredths = u128::from(value) * 100 / u128::from(divisor.max(1));
     let whole = u64::try_from(hundredths / 100).unwrap_or(u64::MAX);
     format!("{}.{:02}", count(whole), hundredths % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_rsyncs_units() {
+        let of = |bytes| rate(bytes, Duration::from_secs(2));
+        assert_eq!([of(100), of(4096), of(60 << 20), of(3 << 30)], ["0.05kB/s", "2.00kB/s", "30.00MB/s", "1.50GB/s"]);
+    }
 }
