@@ -571,7 +571,8 @@ fn meant_operands(operands: &[OsString]) -> Option<String> {
         return Some(quoted(&[&words[..at], &[&joined], &words[at + 2..]].concat()));
     }
     let is_missing = |word: &str| !is_remote(word) && Path::new(word).symlink_metadata().is_err();
-    let split = words.windows(2).take(words.len() - 2).position(|pair| is_remote(pair[0]) && is_missing(pair[1]));
+    let (_, before_last) = words.split_last()?;
+    let split = before_last.windows(2).position(|pair| is_remote(pair[0]) && is_missing(pair[1]));
     if let Some(at) = split {
         let whole = words[at..=at + 1].join(" ");
         return Some(quoted(&[&words[..at], &[&whole], &words[at + 2..]].concat()));

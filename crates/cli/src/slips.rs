@@ -19,7 +19,7 @@ pub fn forgotten_colon(operand: &OsStr, config: Option<&OsStr>) -> Option<String
     let (before, path) = typed.split_once('/').unwrap_or((typed, ""));
     let host = before.rsplit_once('@').map_or(before, |(_, host)| host);
     let ssh = PathBuf::from(std::env::var_os("HOME")?).join(".ssh");
-    if host.is_empty() || Path::new(before).symlink_metadata().is_ok() {
+    if host.is_empty() || !is_missing(OsStr::new(before)) {
         return None;
     }
     let config = config.map_or_else(|| ssh.join("config"), PathBuf::from);
@@ -29,9 +29,12 @@ pub fn forgotten_colon(operand: &OsStr, config: Option<&OsStr>) -> Option<String
     is_known.then(|| format!("{shown} is a local path here; for the host of that name, write {before}:{path}"))
 }
 
+fn is_missing(name: &OsStr) -> bool {
+    Path::new(name).symlink_metadata().is_err()
+}
+
 /// The warning for two missing operands that are one entry's name with a space between.
 pub fn split_name(operands: &[OsString]) -> Option<String> {
-    let is_missing = |name: &OsStr| Path::new(name).symlink_metadata().is_err();
     operands.windows(2).filter(|pair| pair.iter().all(|name| is_missing(name))).find_map(|pair| {
         let whole = pair.join(OsStr::new(" "));
         let quoted = whole.to_str().map(quote)?;
@@ -45,7 +48,7 @@ pub fn quoted_pattern(operands: &[OsString]) -> Option<String> {
         let bytes = name.as_bytes();
         !bytes.contains(&b':') && bytes.iter().any(|byte| b"*?[".contains(byte))
     };
-    let missing = operands.iter().filter(is_pattern).find(|name| Path::new(name).symlink_metadata().is_err())?;
+    let missing = operands.iter().filter(is_pattern).find(|name| is_missing(name))?;
     Some(format!("{}: the shell expands local patterns without quotes", escape(missing.as_bytes())))
 }
 
@@ -60,9 +63,9 @@ pub fn foreign_pattern(option: &str, pattern: &OsStr, sources: &[OsString]) -> O
         let is_whole = !source.as_bytes().ends_with(b"/") && path.file_name() == Some(OsStr::new(first));
         below_source.or_else(|| (is_whole && !path.join(text).exists()).then(|| below.to_owned()))
     };
-    let why = match sources.iter().find_map(is_of_source) {
+    let meant = sources.iter().find_map(is_of_source).or_else(|| (first == ".").then(|| below.to_owned()));
+    let why = match meant {
         Some(below) => format!("patterns begin below the source: write {}", quote(&format!("/{below}"))),
-        None if first == "." => format!("patterns begin below the source: write {}", quote(&format!("/{below}"))),
         None if text.contains('{') && text.contains(',') && text.contains('}') => {
             format!("patterns have no braces: write {option} for each")
         }

@@ -255,7 +255,7 @@ fn group(letters: &str, begins_with_an_option_that_takes: bool) -> Result<Expand
     let whole = |letter: char, why: String| {
         let error = UsageError::new(format!("-{letters}: {why}"));
         if let Some(Letter { haul: Refused(instead), .. }) = LETTERS.iter().find(|row| row.letter == letter) {
-            return instead.lines().fold(error, UsageError::remedy);
+            return error.remedies(instead.lines());
         }
         let apart: Vec<_> = letters.chars().map(|letter| format!("-{letter}")).collect();
         match begins_with_an_option_that_takes {
@@ -298,7 +298,7 @@ pub fn with(option: &str, before: &str, argument: &OsStr) -> OsString {
 
 /// An option of another program that haul lacks, or that means several things.
 pub fn refused(shown: &str, instead: &str) -> UsageError {
-    instead.lines().fold(UsageError::new(format!("{shown} is no option of haul")), UsageError::remedy)
+    UsageError::new(format!("{shown} is no option of haul")).remedies(instead.lines())
 }
 
 fn unknown(word: &OsStr, letter: &str) -> UsageError {

@@ -174,9 +174,9 @@ impl Scan<'_> {
                 Ok(())
             }
             (Takes::Nothing | Takes::Repeats, Some(_)) => {
-                let error = UsageError::new(format!("{} takes no argument", row.typed()));
                 let of_rsync = rsync::long(row.id).filter(|(option, _)| option.takes);
-                Err(of_rsync.map_or(error.clone(), |_| error.remedy("haul rsync takes rsync's argument")))
+                Err(UsageError::new(format!("{} takes no argument", row.typed()))
+                    .remedies(of_rsync.map(|_| "haul rsync takes rsync's argument")))
             }
             (_, Some(argument)) => {
                 self.given.push((row, Some(OsStr::from_bytes(argument).to_owned())));
@@ -250,10 +250,7 @@ impl Scan<'_> {
         let name = String::from_utf8_lossy(&bytes[..end]);
         match names::exact(self.table, name.trim_start_matches('-')) {
             Some(_) => self.long(&bytes[2..]),
-            None => Err(match habits::instead_of_guard(self.grammar.command, option) {
-                Some(instead) => self.lacks(shown).remedy(instead),
-                None => self.lacks(shown),
-            }),
+            None => Err(self.lacks(shown).remedies(habits::instead_of_guard(self.grammar.command, option))),
         }
     }
 

@@ -37,8 +37,13 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 /// Commands of bbftp's `-e`.
 const BBFTP_COMMANDS: &[&str] = &["put", "get", "mput", "mget", "cd", "lcd", "ls", "dir", "mkdir", "rm", "setnbstream"];
 
-/// The digest of `-E`, its destination, and whether `%` asked for the source's.
-type ShownDigest = (ChecksumAlgorithm, DigestSink, bool);
+/// The digest of `-E`.
+struct ShownDigest {
+    algorithm: ChecksumAlgorithm,
+    sink: DigestSink,
+    /// Whether `%` asked for the source's.
+    at_source: bool,
+}
 
 /// Copies `operands` as bbcp does. Returns the exit status.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
@@ -49,7 +54,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     let at_source = plan.copy.options.integrity.checksum.as_ref().is_some_and(|checksum| checksum.at_source);
     habits::adopt(&mut plan);
     let style = style(values, &plan);
-    let digest = suit(&mut plan, style).map(|(algorithm, sink)| (algorithm, sink, at_source));
+    let digest = suit(&mut plan, style, at_source);
     let status = Rc::new(Cell::new(0));
     let shown_status = Rc::clone(&status);
     let exit = copy::carry_out_with(plan, |plan, _| Ok(Box::new(lines(plan, style, digest, shown_status)?)))?;
@@ -105,8 +110,9 @@ fn style(values: &Values, plan: &Plan) -> Style {
 }
 
 /// Requests the events for bbcp's lines from the engine, and takes over the output of `-E`.
-fn suit(plan: &mut Plan, style: Style) -> Option<(ChecksumAlgorithm, DigestSink)> {
+fn suit(plan: &mut Plan, style: Style, at_source: bool) -> Option<ShownDigest> {
     let digest = plan.digests.output.take();
+    let digest = digest.map(|(algorithm, sink)| ShownDigest { algorithm, sink, at_source });
     let options = &mut plan.copy.options;
     options.stop.at_failure = true;
     options.reports.files |= style.announces || style.appends || style.is_verbose || (style.omits && digest.is_some());
@@ -135,7 +141,7 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
     let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.copy, status);
     lines.statistics = style.has_statistics.then_some(statistics);
     lines.ends_log = plan.display.log.is_some();
-    if let Some((algorithm, sink, at_source)) = digest {
+    if let Some(ShownDigest { algorithm, sink, at_source }) = digest {
         let written = DigestLines::new(&sink, target_host, at_source)?;
         lines.digests = Some(ReportedDigests::new(algorithm, written));
     }

@@ -93,7 +93,7 @@ impl EntryTally {
         let item = &report.item;
         self.deleted += u64::from(item.change == ChangeKind::Removed);
         self.created += u64::from(item.change == ChangeKind::Made);
-        if item.what == EntryKind::File && is_transfer(item) && !is_further_name(report) {
+        if is_transferred_file(report) {
             self.transferred += 1;
             self.bytes = self.bytes.saturating_add(report.size.unwrap_or(0));
         }
@@ -103,6 +103,11 @@ impl EntryTally {
 /// Whether the entry, or its content, is new at the target.
 fn is_transfer(item: &ItemChange) -> bool {
     matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_))
+}
+
+/// Whether this is a file whose contents are transferred.
+fn is_transferred_file(report: &ItemReport) -> bool {
+    report.item.what == EntryKind::File && is_transfer(&report.item) && !is_further_name(report)
 }
 
 /// Whether this is another name of a file, which is linked.
@@ -253,7 +258,7 @@ impl RsyncLines {
         let line = format.map(|format| {
             expand(format, &Fields { flags: &flags, name: &name, link: &link, size: size.unwrap_or(0), digest })
         });
-        let has_progress = self.style.has_progress && item.what == EntryKind::File && is_transfer(item) && !is_link;
+        let has_progress = self.style.has_progress && is_transferred_file(report);
         let progress = if has_progress { self.progress(size.unwrap_or(0)) } else { String::new() };
         let line = line.map(|line| line + &progress);
         self.line(path, Some(item.what), line, format!("{flags} {name}{link}"));
